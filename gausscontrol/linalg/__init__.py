@@ -1,0 +1,1 @@
+"""Matrices and matrix equations; nothing here knows what a Transformer is."""

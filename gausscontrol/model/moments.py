@@ -1,0 +1,389 @@
+"""The moment system as a vector field, with all its exact derivatives (Theory 1 and 2).
+
+    mu'    = (M + Vbar) mu + sum_h V_h Sigma k_h + b,     Sigma' = M Sigma + Sigma M^T   (1)
+    L'     = M L,  Sigma = L L^T                                                        (2)
+    mu+    = mu + dt mu',   Sigma+ = D Sigma D^T,   L+ = D L,   D = I + dt M            (1.4)
+
+with M = A + T(Sigma). States are packed as x = (mu, vech Sigma) or x = (mu, rows of L). Nothing is
+validated here and nothing is differenced: derivatives are the closed forms of Theory 2, and
+complex states pass through, so that tests can use the complex step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gausscontrol.errors import ShapeError
+from gausscontrol.linalg.arrays import real_array
+from gausscontrol.linalg.symmetric import (
+    covariance_matrix,
+    symmetric_operator,
+    symmetric_size,
+    symmetrise,
+    to_svec_basis,
+    unvech,
+    vech,
+    vech_index,
+)
+from gausscontrol.model.heads import DenseHeads
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["MomentField", "attention_form", "pack", "read_moments", "state_dim", "unpack"]
+
+
+def pack(mean: ArrayLike, covariance: ArrayLike) -> np.ndarray:
+    """Pack a mean and a covariance into the state of a moment system.
+
+    Parameters
+    ----------
+    mean : (d,) or (d, N) array_like
+        [x]
+    covariance : (d, d) or (d, d, N) array_like
+        Symmetric; the lower triangle is read. [x]^2
+
+    Returns
+    -------
+    (d + d(d+1)/2,) or (d + d(d+1)/2, N) ndarray
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not agree.
+
+    Examples
+    --------
+    >>> import gausscontrol as gct
+    >>> print(gct.pack([1.0, 2.0], [[3.0, 4.0], [4.0, 5.0]]))
+    [1. 2. 3. 4. 5.]
+    """
+    mean = np.atleast_1d(real_array(mean, "mean"))
+    covariance = real_array(covariance, "covariance")
+    if covariance.ndim == 0:
+        covariance = covariance.reshape(1, 1)
+    dim = mean.shape[0]
+    if covariance.shape != (dim, dim, *mean.shape[1:]):
+        raise ShapeError(
+            f"covariance: expected shape {(dim, dim, *mean.shape[1:])} to agree with a mean of "
+            f"shape {mean.shape}, found {covariance.shape}; put time on the last axis"
+        )
+    return np.concatenate([mean, vech(covariance)])
+
+
+def unpack(x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Split the state of a moment system into mean and covariance.
+
+    Parameters
+    ----------
+    x : (d + d(d+1)/2,) or (d + d(d+1)/2, N) array_like
+        What `pack` returns.
+
+    Returns
+    -------
+    mean : (d,) or (d, N) ndarray
+        [x]
+    covariance : (d, d) or (d, d, N) ndarray
+        [x]^2
+
+    Raises
+    ------
+    ShapeError
+        If the length of the first axis belongs to no dimension.
+
+    Examples
+    --------
+    >>> import gausscontrol as gct
+    >>> mean, covariance = gct.unpack([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> print(mean, covariance[1])
+    [1. 2.] [4. 5.]
+    """
+    x = np.atleast_1d(real_array(x, "x"))
+    dim = state_dim(x.shape[0])
+    return x[:dim], unvech(x[dim:])
+
+
+def state_dim(entries: int) -> int:
+    """Return d such that d + d(d+1)/2 equals the number of entries of a packed state."""
+    dim = (int(np.sqrt(8 * entries + 9)) - 3) // 2
+    if dim < 1 or dim * (dim + 3) // 2 != entries:
+        raise ShapeError(
+            f"x: expected d + d(d+1)/2 entries (2, 5, 9, 14, ...), found {entries}; "
+            "pack the mean and the lower triangle of the covariance"
+        )
+    return dim
+
+
+def read_moments(value: ArrayLike | tuple, name: str, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Read (mean, covariance) or a packed state of dimension d, validated.
+
+    Parameters
+    ----------
+    value : tuple or (d + d(d+1)/2,) array_like
+        What the user passed.
+    name : str
+        The argument's name, for the message.
+    dim : int
+        The dimension d.
+
+    Returns
+    -------
+    mean : (d,) ndarray
+        [x]
+    covariance : (d, d) ndarray
+        Positive semidefinite. [x]^2
+
+    Raises
+    ------
+    ShapeError, ParameterError
+        If a shape is wrong or the covariance is none.
+    """
+    if isinstance(value, (tuple, list)) and len(value) == 2 and (dim > 1 or np.ndim(value[1]) > 0):
+        mean, covariance = value
+    else:
+        state = np.atleast_1d(real_array(value, name))
+        if state.shape != (dim + dim * (dim + 1) // 2,):
+            raise ShapeError(
+                f"{name}: expected (mean, covariance) or a packed state of "
+                f"{dim + dim * (dim + 1) // 2} entries for d = {dim}, found shape {state.shape}"
+            )
+        mean, covariance = state[:dim], unvech(state[dim:])
+    mean = np.atleast_1d(real_array(mean, f"{name} mean"))
+    if mean.shape != (dim,):
+        raise ShapeError(
+            f"{name} mean: expected {dim} entries, found shape {mean.shape}; "
+            "make it agree with the model"
+        )
+    return mean, covariance_matrix(covariance, f"{name} covariance", dim)
+
+
+class MomentField:
+    """Right side and Jacobians of the moment system for fixed parameters.
+
+    Parameters
+    ----------
+    A : (d, d) ndarray
+    heads : DenseHeads
+    b : (d,) ndarray
+    k : (h, d) ndarray
+    dt : float
+        0 for a vector field, positive for the map of one layer.
+    """
+
+    def __init__(
+        self, A: np.ndarray, heads: DenseHeads, b: np.ndarray, k: np.ndarray, dt: float = 0
+    ) -> None:
+        self.A, self.heads, self.b, self.k, self.dt = A, heads, b, k, dt
+        self.dim = A.shape[0]
+        self._tilted = bool(k.any())
+        index = vech_index(self.dim)
+        self._low, self._full = index.low, index.full.reshape(self.dim, self.dim)
+
+    @classmethod
+    def of(cls, model: GaussianTransformer) -> MomentField:
+        """Return the field of a model."""
+        return cls(model.A, model.heads, model.b, model.k, model.dt)
+
+    def offset(self, **inputs: np.ndarray) -> MomentField:
+        """Return the field with offsets added to some of b, A, V, B, k."""
+        heads = self.heads
+        if "V" in inputs or "B" in inputs:
+            heads = DenseHeads(heads.V + inputs.get("V", 0), heads.B + inputs.get("B", 0))
+        return MomentField(
+            self.A + inputs.get("A", 0),
+            heads,
+            self.b + inputs.get("b", 0),
+            self.k + inputs.get("k", 0),
+            self.dt,
+        )
+
+    # -- the field ------------------------------------------------------------------------------
+
+    def drift(self, S: np.ndarray) -> np.ndarray:
+        """Return M(S) = A + T(S)."""
+        return self.A + self.heads.attention(S)
+
+    def covariance_rate(self, S: np.ndarray) -> np.ndarray:
+        """Return F(S) = M S + S M^T, whatever dt is."""
+        product = self.drift(S) @ S
+        return product + product.T
+
+    def mean_rate(self, mean: np.ndarray, S: np.ndarray, M: np.ndarray) -> np.ndarray:
+        """Return mu', given M = M(S)."""
+        rate = M @ mean + self.heads.total @ mean + self.b
+        return rate + self.heads.tilt(S, self.k) if self._tilted else rate
+
+    def covariance_form(self, x: np.ndarray) -> np.ndarray:
+        """Return x' (or x+) for x = (mu, vech Sigma)."""
+        dim, dt = self.dim, self.dt
+        mean, S = x[:dim], x[dim:].take(self._full)
+        M = self.A + self.heads.attention(S)
+        out = np.empty(x.shape, dtype=np.result_type(x, M))
+        if dt:
+            D = np.eye(dim) + dt * M
+            out[:dim] = mean + dt * self.mean_rate(mean, S, M)
+            out[dim:] = (D @ S @ D.T).take(self._low)
+        else:
+            product = M @ S
+            out[:dim] = self.mean_rate(mean, S, M)
+            out[dim:] = (product + product.T).take(self._low)
+        return out
+
+    def factor_form(self, x: np.ndarray) -> np.ndarray:
+        """Return x' (or x+) for x = (mu, rows of L)."""
+        dim, dt = self.dim, self.dt
+        mean, L = x[:dim], x[dim:].reshape(dim, -1)
+        S = L @ L.T
+        M = self.A + self.heads.attention(S)
+        rate = np.concatenate([self.mean_rate(mean, S, M), (M @ L).reshape(-1)])
+        return x + dt * rate if dt else rate
+
+    # -- exact derivatives in the state ---------------------------------------------------------
+
+    def covariance_jacobian(self, S: np.ndarray) -> np.ndarray:
+        """Return d vech(Sigma') / d vech(Sigma), or that of vech(Sigma+), at S (Theory 2.1)."""
+        M, V, products = self.drift(S), self.heads.V, self.heads.products(S)
+        if self.dt:
+            D = np.eye(self.dim) + self.dt * M
+            return symmetric_operator(
+                np.concatenate([V, D[None] / 2]),
+                np.concatenate([self.dt * (products @ D.T), D.T[None]]),
+            )
+        identity = np.eye(self.dim)[None]
+        return symmetric_operator(
+            np.concatenate([V, M[None]]), np.concatenate([products, identity])
+        )
+
+    def jacobian(self, x: np.ndarray) -> np.ndarray:
+        """Return the Jacobian of `covariance_form`; block upper triangular (Theory 2.3)."""
+        dim = self.dim
+        mean, S = x[:dim], x[dim:].take(self._full)
+        block = self.covariance_jacobian(S)
+        out = np.zeros((x.size, x.size), dtype=block.dtype)
+        out[:dim, :dim] = self._mean_by_mean(S)
+        out[:dim, dim:] = self._mean_by_covariance(mean)
+        out[dim:, dim:] = block
+        return out
+
+    def factor_jacobian(self, x: np.ndarray) -> np.ndarray:
+        """Return the Jacobian of `factor_form`: dL' = M dL + T(dL L^T + L dL^T) L."""
+        dim = self.dim
+        mean, L = x[:dim], x[dim:].reshape(dim, -1)
+        rank = L.shape[1]
+        S = L @ L.T
+        gain = self.dt or 1.0
+        block = np.kron(self.drift(S), np.eye(rank))
+        for V, BL in zip(self.heads.V, self.heads.products(L), strict=True):
+            block = block + np.kron(V, (L.T @ BL).T)
+            # V L dL^T (B L): entry (i, a) over (p, q) is (V L)[i, q] (B L)[p, a].
+            block = block + np.einsum("iq,pa->iapq", V @ L, BL).reshape(block.shape)
+        by_factor = self._mean_by_factor(mean, L)
+        out = np.zeros((x.size, x.size), dtype=block.dtype)
+        out[:dim, :dim] = self._mean_by_mean(S)
+        out[:dim, dim:] = by_factor
+        out[dim:, dim:] = gain * block
+        if self.dt:
+            out[dim:, dim:] += np.eye(dim * rank)
+        return out
+
+    def _mean_by_mean(self, S: np.ndarray) -> np.ndarray:
+        matrix = self.drift(S) + self.heads.total
+        return np.eye(self.dim) + self.dt * matrix if self.dt else matrix
+
+    def _tilts(self, mean: np.ndarray) -> np.ndarray:
+        # w_h = B_h mu + k_h, so that d mu' = sum_h V_h E w_h in the covariance direction E.
+        return self.heads.B @ mean + self.k
+
+    def _mean_by_covariance(self, mean: np.ndarray) -> np.ndarray:
+        dim = self.dim
+        index = vech_index(dim)
+        tensor = np.tensordot(self.heads.V, self._tilts(mean), axes=(0, 0))  # (i, k, l)
+        block = tensor[:, index.rows, index.columns] + tensor[:, index.columns, index.rows]
+        block[:, index.rows == index.columns] *= 0.5
+        return (self.dt or 1.0) * block
+
+    def _mean_by_factor(self, mean: np.ndarray, L: np.ndarray) -> np.ndarray:
+        tilts = self._tilts(mean)
+        block = np.einsum("hip,hq->ipq", self.heads.V, tilts @ L)
+        block = block + np.einsum("hiq,hp->ipq", self.heads.V @ L, tilts)
+        return (self.dt or 1.0) * block.reshape(self.dim, -1)
+
+    # -- exact derivatives in the parameters (Theory 2.2) -----------------------------------------
+
+    def input_jacobian(self, x: np.ndarray, inputs: tuple[str, ...]) -> np.ndarray:
+        """Return the derivative of `covariance_form` in the parameters named by `inputs`."""
+        dim = self.dim
+        mean, S = x[:dim], x[dim:].take(self._full)
+        right = S @ (np.eye(dim) + self.dt * self.drift(S)).T if self.dt else S
+        low = self._low
+
+        def spread(P: np.ndarray, R: np.ndarray) -> np.ndarray:
+            # X -> P X (R S D^T) + transpose, on the rows of X.
+            product = np.einsum("ip,qj->ijpq", P, R @ right)
+            both = product + product.transpose(1, 0, 2, 3)
+            return both.reshape(dim * dim, dim * dim)[low]
+
+        return self._input_blocks(mean, S, inputs, spread, low.size)
+
+    def factor_input_jacobian(self, x: np.ndarray, inputs: tuple[str, ...]) -> np.ndarray:
+        """Return the derivative of `factor_form` in the parameters named by `inputs`."""
+        dim = self.dim
+        mean, L = x[:dim], x[dim:].reshape(dim, -1)
+
+        def spread(P: np.ndarray, R: np.ndarray) -> np.ndarray:
+            return np.einsum("ip,qa->iapq", P, R @ L).reshape(L.size, dim * dim)
+
+        return self._input_blocks(mean, L @ L.T, inputs, spread, L.size)
+
+    def _input_blocks(self, mean, S, inputs, spread, rows) -> np.ndarray:
+        dim = self.dim
+        columns = [
+            column for name in inputs for column in self._input_columns(name, mean, S, spread, rows)
+        ]
+        if not columns:
+            return np.zeros((dim + rows, 0))
+        return (self.dt or 1.0) * np.concatenate(columns, axis=1)
+
+    def _input_columns(self, name, mean, S, spread, rows) -> Iterator[np.ndarray]:
+        dim = self.dim
+        if name == "b":
+            yield np.concatenate([np.eye(dim), np.zeros((rows, dim))])
+        elif name == "k":
+            for V in self.heads.V:
+                yield np.concatenate([V @ S, np.zeros((rows, dim))])
+        else:
+            for P, R, direction in self._parameter_factors(name, mean, S):
+                yield np.concatenate([np.kron(P, direction), spread(P, R)])
+
+    def _parameter_factors(self, name, mean, S) -> Iterator[tuple]:
+        # A change X of the parameter changes M by P X R and mu' by P X w.
+        identity = np.eye(self.dim)
+        if name == "A":
+            yield identity, identity, mean
+            return
+        for V, B, k in zip(self.heads.V, self.heads.B, self.k, strict=True):
+            if name == "V":
+                yield identity, S @ B, mean + S @ (B @ mean + k)
+            else:
+                yield V @ S, identity, mean
+
+
+def attention_form(heads: DenseHeads) -> np.ndarray:
+    """Return the matrix of the attention form q(E) = <E, T(E)> in svec coordinates.
+
+    Parameters
+    ----------
+    heads : DenseHeads
+        In whitened coordinates.
+
+    Returns
+    -------
+    (n, n) ndarray
+        Symmetric; q(E) = svec(E)^T Q svec(E).
+
+    Notes
+    -----
+    Theory 4: the equilibrium is globally attracting if this matrix is negative definite.
+    """
+    return symmetrise(to_svec_basis(symmetric_operator(heads.V / 2, heads.B)))

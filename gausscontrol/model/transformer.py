@@ -1,0 +1,421 @@
+"""The parameters (A, B, V, b, k, dt) of a Gaussian Transformer (Theory 1).
+
+    mu'    = (M(Sigma) + Vbar) mu + sum_h V_h Sigma k_h + b
+    Sigma' = M(Sigma) Sigma + Sigma M(Sigma)^T,   M(S) = A + T(S),  T(S) = sum_h V_h S B_h
+
+`GaussianTransformer` is immutable and validated once, so that everything downstream may trust it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gausscontrol.errors import ParameterError, ShapeError
+from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
+from gausscontrol.linalg.symmetric import covariance_matrix, whitening
+from gausscontrol.model.heads import DenseHeads
+
+__all__ = ["GaussianTransformer"]
+
+# A coordinate change whose condition number exceeds this loses all digits.
+CONDITION_LIMIT = 1e13
+
+
+class GaussianTransformer:
+    """Parameters of a Transformer layer acting on Gaussian tokens.
+
+    A token distribution N(mu, Sigma) moves along the depth t by::
+
+        mu'    = (M(Sigma) + Vbar) mu + sum_h V_h Sigma k_h + b
+        Sigma' = M(Sigma) Sigma + Sigma M(Sigma)^T,    M(S) = A + sum_h V_h S B_h
+
+    with Vbar = sum_h V_h. With dt > 0 it is a residual network instead: D = I + dt M(Sigma),
+    mu+ = mu + dt mu', Sigma+ = D Sigma D^T.
+
+    Parameters
+    ----------
+    A : (d, d) array_like
+        Feed-forward matrix. [1/t]
+    B : (d, d) or (h, d, d) array_like
+        Key-query matrix of each head. [1/x^2]
+    V : (d, d) or (h, d, d) array_like
+        Value matrix of each head. [1/t]
+    b : (d,) array_like, optional
+        Feed-forward bias, zero by default. [x/t]
+    k : (d,) or (h, d) array_like, optional
+        Tilt of each head, from a query bias; zero by default. [1/x]
+    dt : float, optional
+        0 (default) for continuous depth, the depth of one layer otherwise. [t]
+    name : str, optional
+        A label for reports.
+
+    Attributes
+    ----------
+    A : (d, d) ndarray
+    B, V : (h, d, d) ndarray
+    b : (d,) ndarray
+    k : (h, d) ndarray
+    dt : float
+    name : str or None
+    dim, n_heads : int
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not agree.
+    ParameterError
+        If an entry is not a finite real number, or dt is negative.
+
+    Notes
+    -----
+    Theory 1.1 to 1.4; with one head and k = 0 this is system (1) of Alcalde, Ji and Zuazua,
+    arXiv 2606.07600. All arrays are read-only copies; `replace` makes a changed model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2))
+    >>> bool(np.allclose(model.drift(2 * np.eye(2)), 0))
+    True
+    """
+
+    def __init__(
+        self,
+        A: ArrayLike,
+        B: ArrayLike,
+        V: ArrayLike,
+        b: ArrayLike | None = None,
+        *,
+        k: ArrayLike | None = None,
+        dt: float = 0,
+        name: str | None = None,
+    ) -> None:
+        A = real_matrix(A, "A")
+        dim = A.shape[0]
+        B, V = _heads(B, "B", dim), _heads(V, "V", dim)
+        if B.shape != V.shape:
+            raise ShapeError(
+                f"V: expected {B.shape[0]} head(s) as in B, found {V.shape[0]}; "
+                "pass one V for each B"
+            )
+        self._set(
+            A,
+            DenseHeads(V, B),
+            np.zeros(dim) if b is None else real_vector(b, "b", dim),
+            _tilts(k, B.shape[0], dim),
+            _layer_depth(dt),
+            _label(name),
+        )
+
+    def _set(self, A, heads, b, k, dt, name) -> None:
+        for array in (A, heads.V, heads.B, b, k):
+            array.flags.writeable = False
+        self.__dict__.update(A=A, heads=heads, b=b, k=k, dt=dt, name=name)
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        raise AttributeError(
+            f"{attribute}: a GaussianTransformer is immutable; use model.replace({attribute}=...)"
+        )
+
+    def __reduce__(self):
+        return _rebuild, (self.A, self.B, self.V, self.b, self.k, self.dt, self.name)
+
+    @property
+    def B(self) -> np.ndarray:
+        """Key-query matrices, (h, d, d). [1/x^2]."""
+        return self.heads.B
+
+    @property
+    def V(self) -> np.ndarray:
+        """Value matrices, (h, d, d). [1/t]."""
+        return self.heads.V
+
+    @property
+    def dim(self) -> int:
+        """Token dimension d."""
+        return self.A.shape[0]
+
+    @property
+    def n_heads(self) -> int:
+        """Number of heads h."""
+        return self.heads.n_heads
+
+    def attention(self, S: ArrayLike) -> np.ndarray:
+        """Return the attention operator T(S) = sum_h V_h S B_h.
+
+        Parameters
+        ----------
+        S : (d, d) array_like
+            Any matrix, usually a covariance. [x]^2
+
+        Returns
+        -------
+        (d, d) ndarray
+            [1/t]
+
+        Raises
+        ------
+        ShapeError, ParameterError
+            If S is not a real d x d matrix.
+        """
+        return self.heads.attention(real_matrix(S, "S", (self.dim, self.dim)))
+
+    def drift(self, S: ArrayLike) -> np.ndarray:
+        """Return the token drift matrix M(S) = A + T(S).
+
+        Parameters
+        ----------
+        S : (d, d) array_like
+            Any matrix, usually a covariance. [x]^2
+
+        Returns
+        -------
+        (d, d) ndarray
+            [1/t]
+
+        Raises
+        ------
+        ShapeError, ParameterError
+            If S is not a real d x d matrix.
+        """
+        return self.A + self.attention(S)
+
+    def transform(self, R: ArrayLike) -> GaussianTransformer:
+        """Return the model in the coordinates R x.
+
+        A -> R A R^-1, V -> R V R^-1, B -> R^-T B R^-1, b -> R b, k -> R^-T k; then mu -> R mu and
+        Sigma -> R Sigma R^T.
+
+        Parameters
+        ----------
+        R : (d, d) array_like
+            Invertible.
+
+        Returns
+        -------
+        GaussianTransformer
+
+        Raises
+        ------
+        ParameterError
+            If R is singular to working precision.
+
+        Notes
+        -----
+        Theory 1.7.
+        """
+        R = real_matrix(R, "R", (self.dim, self.dim))
+        condition = np.linalg.cond(R)
+        if not condition < CONDITION_LIMIT:
+            raise ParameterError(
+                f"R: expected an invertible matrix, found condition number {condition:.2g}; "
+                "pass a coordinate change of full rank"
+            )
+        return self._transformed(R, np.linalg.inv(R))
+
+    def _transformed(self, R: np.ndarray, R_inverse: np.ndarray) -> GaussianTransformer:
+        return self._like(
+            A=R @ self.A @ R_inverse,
+            heads=self.heads.transform(R, R_inverse),
+            b=R @ self.b,
+            k=self.k @ R_inverse,
+        )
+
+    def whiten(self, Sigma: ArrayLike) -> GaussianTransformer:
+        """Return the model in coordinates where Sigma becomes the identity.
+
+        Parameters
+        ----------
+        Sigma : (d, d) array_like
+            Positive definite. [x]^2
+
+        Returns
+        -------
+        GaussianTransformer
+            `transform(Sigma^(-1/2))`.
+
+        Raises
+        ------
+        ParameterError
+            If Sigma is not symmetric positive definite.
+
+        Notes
+        -----
+        Theory 1.7.
+        """
+        return self._transformed(*whitening(covariance_matrix(Sigma, "Sigma", self.dim), "Sigma"))
+
+    def reversed(self) -> GaussianTransformer:
+        """Return the model that runs (1) backwards: (A, V, b) -> (-A, -V, -b).
+
+        Returns
+        -------
+        GaussianTransformer
+
+        Raises
+        ------
+        ParameterError
+            If the depth is discrete, where a layer has no such inverse.
+
+        Notes
+        -----
+        Theory 1.7. Stable equilibria become unstable ones and the reverse.
+        """
+        if self.dt:
+            raise ParameterError(
+                f"dt: reversal needs continuous depth, found dt = {self.dt:g}; "
+                "use model.replace(dt=0).reversed()"
+            )
+        return self._like(A=-self.A, heads=DenseHeads(-self.V, self.B), b=-self.b)
+
+    def rescale_heads(self, scale: ArrayLike) -> GaussianTransformer:
+        """Return the head gauge (V_h, B_h, k_h) -> (c_h V_h, B_h / c_h, k_h / c_h).
+
+        Sigma' is unchanged; mu' changes through Vbar = sum_h V_h, so covariance verdicts are
+        gauge invariant and mean verdicts are not.
+
+        Parameters
+        ----------
+        scale : float or (h,) array_like
+            Nonzero factors c_h.
+
+        Returns
+        -------
+        GaussianTransformer
+
+        Raises
+        ------
+        ParameterError
+            If a factor is zero.
+
+        Notes
+        -----
+        Theory 1.7.
+        """
+        factors = real_array(scale, "scale")
+        if factors.shape not in ((), (self.n_heads,)):
+            raise ShapeError(
+                f"scale: expected a number or {self.n_heads} numbers, found shape "
+                f"{factors.shape}; pass one factor per head"
+            )
+        if (factors == 0).any():
+            raise ParameterError("scale: expected nonzero factors, found 0; drop that head instead")
+        factors = np.broadcast_to(factors, (self.n_heads,))
+        wide = factors[:, None, None]
+        return self._like(
+            heads=DenseHeads(self.V * wide, self.B / wide), k=self.k / factors[:, None]
+        )
+
+    def replace(self, **changes: Any) -> GaussianTransformer:
+        """Return a copy with some of A, B, V, b, k, dt, name replaced.
+
+        Parameters
+        ----------
+        **changes
+            New values, validated as in the constructor.
+
+        Returns
+        -------
+        GaussianTransformer
+
+        Raises
+        ------
+        TypeError
+            If a keyword is not one of the parameters.
+        """
+        values = {key: getattr(self, key) for key in ("A", "B", "V", "b", "k", "dt", "name")}
+        unknown = sorted(set(changes) - set(values))
+        if unknown:
+            raise TypeError(
+                f"unrecognized keyword(s): {', '.join(unknown)}; replace takes {', '.join(values)}"
+            )
+        return GaussianTransformer(**(values | changes))
+
+    def _like(self, **changes: Any) -> GaussianTransformer:
+        # Internal copies skip validation: their arrays come from validated ones.
+        model = object.__new__(GaussianTransformer)
+        values = {key: self.__dict__[key] for key in ("A", "heads", "b", "k", "dt", "name")}
+        model._set(**(values | changes))
+        return model
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GaussianTransformer):
+            return NotImplemented
+        return (
+            self.dt == other.dt
+            and self.name == other.name
+            and all(
+                np.array_equal(getattr(self, key), getattr(other, key))
+                for key in ("A", "B", "V", "b", "k")
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.dim, self.n_heads, self.dt, self.name, self.A.tobytes()))
+
+    def __repr__(self) -> str:
+        label = f"{self.name!r}, " if self.name else ""
+        depth = f"layers of depth {self.dt:g}" if self.dt else "continuous depth"
+        heads = "1 head" if self.n_heads == 1 else f"{self.n_heads} heads"
+        extras = [key for key in ("b", "k") if getattr(self, key).any()]
+        tail = f", with {' and '.join(extras)}" if extras else ""
+        norms = ", ".join(
+            f"|{key}| = {np.linalg.norm(getattr(self, key), 2, axis=(-2, -1)).max():.3g}"
+            for key in ("A", "B", "V")
+        )
+        return f"<GaussianTransformer {label}d = {self.dim}, {heads}, {depth}{tail}; {norms}>"
+
+
+def _rebuild(A, B, V, b, k, dt, name) -> GaussianTransformer:
+    return GaussianTransformer(A, B, V, b, k=k, dt=dt, name=name)
+
+
+def _heads(value: ArrayLike, name: str, dim: int) -> np.ndarray:
+    array = real_array(value, name)
+    if array.ndim == 0:
+        array = array.reshape(1, 1, 1)
+    elif array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or array.shape[0] == 0 or array.shape[1:] != (dim, dim):
+        raise ShapeError(
+            f"{name}: expected shape ({dim}, {dim}) or (h, {dim}, {dim}) to agree with A, found "
+            f"{np.shape(value)}; put heads on the first axis"
+        )
+    return np.ascontiguousarray(array)
+
+
+def _tilts(value: ArrayLike | None, n_heads: int, dim: int) -> np.ndarray:
+    if value is None:
+        return np.zeros((n_heads, dim))
+    array = real_array(value, "k")
+    if array.size == dim and n_heads == 1:
+        array = array.reshape(1, dim)
+    if array.shape != (n_heads, dim):
+        raise ShapeError(
+            f"k: expected shape ({n_heads}, {dim}), one tilt per head, found {array.shape}; "
+            "put heads on the first axis"
+        )
+    return array
+
+
+def _layer_depth(value: Any) -> float:
+    if isinstance(value, (bool, str)) or value is None or np.ndim(value) != 0:
+        raise ParameterError(
+            f"dt: expected 0 or a positive number, found {value!r}; use 0 for continuous depth"
+        )
+    depth = float(real_array(value, "dt"))
+    if depth < 0:
+        raise ParameterError(
+            f"dt: expected 0 or a positive number, found {depth:g}; use 0 for continuous depth"
+        )
+    return depth
+
+
+def _label(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ParameterError(f"name: expected a string, found {value!r}; pass text or nothing")
+    return value

@@ -1,0 +1,1 @@
+"""The moment system as a python-control system, and its responses."""
