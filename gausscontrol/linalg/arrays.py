@@ -101,7 +101,7 @@ def real_matrix(
                 f"{name}: expected a square matrix, found shape {array.shape}; "
                 "pass as many rows as columns"
             )
-    elif any(want is not None and want != have for want, have in zip(shape, array.shape)):
+    elif any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True)):
         wanted = " x ".join("any" if n is None else str(n) for n in shape)
         raise ShapeError(
             f"{name}: expected a {wanted} matrix, found shape {array.shape}; "
@@ -134,9 +134,9 @@ def real_vector(value: ArrayLike, name: str, size: int | None = None) -> np.ndar
         If the size is not the expected one.
     """
     array = real_array(value, name)
-    if array.ndim == 2 and 1 in array.shape or array.ndim == 0:
+    if (array.ndim == 2 and 1 in array.shape) or array.ndim == 0:
         array = array.reshape(-1)
-    if array.ndim != 1 or (size is not None and array.size != size):
+    if array.ndim != 1 or array.size == 0 or size not in (None, array.size):
         wanted = "a vector" if size is None else f"a vector of {size} entries"
         raise ShapeError(
             f"{name}: expected {wanted}, found shape {array.shape}; "

@@ -14,9 +14,9 @@ One policy for "no unique solution", whatever the backend does (raise, warn, per
 silence, return 1e15): a linear equation is refused when its separation, the smallest
 ||A E + E A^T||_F / ||E||_F, is at most 16 d eps ||A||_F, since rounding A alone can then make it
 singular; and when the answer misses the right side by more than 1e-6 of it. slycot reports its own
-estimate of the separation (from the 1-norm of the inverse); for SciPy it is estimated here by
-inverse iteration. A Riccati equation is refused when its Hamiltonian matrix H has an eigenvalue
-within sqrt(eps) ||H||_F of the imaginary axis, which is how far rounding moves a double one.
+estimate of the separation (from the 1-norm of the inverse); for SciPy it is estimated here,
+from above, by inverse iteration. A Riccati equation is refused when its Hamiltonian matrix H has an
+eigenvalue within sqrt(eps) ||H||_F of the imaginary axis, as far as rounding moves a double one.
 
 This is the only module that imports slycot; nothing that slycot raises or warns leaves it.
 """
@@ -34,7 +34,7 @@ import slycot
 from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dtrsyl
 
-from gausscontrol.errors import MatrixEquationError, ParameterError, ShapeError
+from gausscontrol.errors import MatrixEquationError, ParameterError
 from gausscontrol.linalg.arrays import real_matrix, symmetric_matrix
 
 __all__ = [
@@ -58,6 +58,12 @@ EPS = float(np.finfo(float).eps)
 SEPARATION_FACTOR = 16.0
 RESIDUAL_TOLERANCE = 1e-6
 MEASURE_TOLERANCE = 1e-6
+
+_REFUSALS = (
+    slycot.exceptions.SlycotError,
+    slycot.exceptions.SlycotWarning,
+    np.linalg.LinAlgError,
+)
 
 LYAPUNOV = "Lyapunov equation A X + X A^T + Q = 0"
 GENERALIZED = "generalised Lyapunov equation A X E^T + E X A^T + Q = 0"
@@ -344,7 +350,13 @@ def bernoulli(A: ArrayLike, G: ArrayLike, *, method: str = "slycot") -> MatrixEq
         )
     S = (vectors / values) @ vectors.T
     A, G = np.ldexp(A, -a), np.ldexp(G, -a - k)
-    S, residual = _checked(BERNOULLI, S, lambda S: (S @ G @ S, A @ S, S @ A.T), accept="terms")
+
+    S, residual = _checked(
+        BERNOULLI,
+        S,
+        lambda S: (S @ G @ S, A @ S, S @ A.T),
+        against_largest_term=True,
+    )
     return MatrixEquationSolution(
         _unscaled(BERNOULLI, S, -k), residual, inverse.separation, method, BERNOULLI
     )
@@ -356,31 +368,30 @@ def bernoulli(A: ArrayLike, G: ArrayLike, *, method: str = "slycot") -> MatrixEq
 def solve_lyapunov(A: np.ndarray, Q: np.ndarray) -> np.ndarray:
     """Return the X of A X + X A^T + Q = 0 by slycot, for finite float arrays, symmetric Q.
 
-    No validation and no residual; the separation is still checked.
+    No validation of shapes and symmetry, no residual; the separation is still checked.
 
     Raises
     ------
     MatrixEquationError
-        If there is no unique solution.
+        If there is no unique solution, or the data are not finite.
     """
     a, q = _exponent(A), _exponent(Q)
-    scaled = np.ldexp(A, -a)
-    X, separation = _linear_call(_lyapunov_slycot, LYAPUNOV, scaled, None, np.ldexp(Q, -q))
-    _require_separation(LYAPUNOV, scaled, None, X, separation)
+    operand = _Operand(LYAPUNOV, "A", np.ldexp(A, -a), None, a, a)
+    X, _ = _inverted(operand, _lyapunov_slycot, np.ldexp(Q, -q))
     return _unscaled(LYAPUNOV, (X + X.T) / 2, q - a)
 
 
 def solve_newton_lyapunov(V: np.ndarray, C: np.ndarray, R: np.ndarray) -> np.ndarray:
     """Return the symmetric E of V E C + C^T E V^T = R by slycot, R symmetric.
 
-    No validation. The separation is at most ||R|| / ||E||; this bound, which costs nothing, is
-    what must stay above rounding level, so a singular equation whose right side does not excite
-    the singular direction can pass.
+    No validation of shapes and symmetry. The separation is at most ||R|| / ||E||; this bound,
+    which costs nothing, is what must stay above rounding level, so a singular equation whose right
+    side does not excite the singular direction can pass.
 
     Raises
     ------
     MatrixEquationError
-        If there is no unique solution.
+        If there is no unique solution, or the data are not finite.
 
     Notes
     -----
@@ -389,46 +400,28 @@ def solve_newton_lyapunov(V: np.ndarray, C: np.ndarray, R: np.ndarray) -> np.nda
     v, c, r = _exponent(V), _exponent(C), _exponent(R)
     V, C, R = np.ldexp(V, -v), np.ldexp(C, -c), np.ldexp(R, -r)
 
-    def call(A: np.ndarray, E: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
-        X, _ = _sg03ad(A, E, Q, job="X")
-        size = np.linalg.norm(X)
-        return X, np.linalg.norm(Q) / size if size > 0.0 else np.inf
-
-    E, bound = _linear_call(call, NEWTON, V, C.T, -R)
-    _require_separation(NEWTON, V, C.T, E, bound)
+    operand = _Operand(NEWTON, "the pencil (V, C^T)", V, C.T, v + c, v - c)
+    E, _ = _inverted(operand, _generalized_slycot_fast, -R)
     return _unscaled(NEWTON, (E + E.T) / 2, r - v - c)
 
 
-# Measures of a stable system x' = A x + B u, y = C x + D u
+# Measures of a stable system x' = A x + B u, y = C x + D u: A (d, d), B (d, m), C (p, d), D (p, m).
+# A must be Hurwitz beyond rounding, else MatrixEquationError with its abscissa, which also comes
+# where two computations of the measure disagree. Arrays are validated (ParameterError, ShapeError),
+# but there may be no states, inputs or outputs.
 
 
 def distance_to_instability(A: ArrayLike) -> float:
     """Distance from a Hurwitz matrix to the nearest unstable one.
 
-    min over w of the smallest singular value of A - i w I, in the 2-norm over complex matrices.
-
-    Parameters
-    ----------
-    A : (d, d) array_like
-        Hurwitz.
-
-    Returns
-    -------
-    float
-        In the unit of A; infinite for d = 0.
-
-    Raises
-    ------
-    MatrixEquationError
-        If A is not Hurwitz, or the lower bound that is computed beside it contradicts the answer.
-    ParameterError, ShapeError
-        If A is not a finite real square matrix.
+    min over w of the smallest singular value of A - i w I, that is in the 2-norm over complex
+    matrices; in the unit of A, infinite for d = 0.
 
     Notes
     -----
-    slycot's ab13fd gives an upper bound that is off by up to 1e-8 ||A||, so the smallest of it, of
-    1 / ||(s I - A)^-1|| by ab13dd and of minus the spectral abscissa is taken, all of them upper
-    bounds; ab13ed gives the lower bound.
+    slycot's ab13fd gives an upper bound that is off by up to 1e-8 ||A|| and warns on many healthy
+    matrices, so the smallest of it, of 1 / ||(s I - A)^-1|| by ab13dd and of minus the spectral
+    abscissa is taken, all of them upper bounds; ab13ed gives a lower bound to check them against.
 
     Examples
     --------
@@ -440,7 +433,7 @@ def distance_to_instability(A: ArrayLike) -> float:
     d = len(A)
     if d == 0:
         return float("inf")
-    abscissa = _require_hurwitz("distance to instability", A)
+    poles = _require_hurwitz("distance to instability", A)
     a = _exponent(A)
     A = np.asfortranarray(np.ldexp(A, -a))
     I, Z = np.eye(d, order="F"), np.zeros((d, d), order="F")
@@ -451,7 +444,7 @@ def distance_to_instability(A: ArrayLike) -> float:
             "C", "I", "N", "Z", d, d, d, A.copy(order="F"), I, I.copy(order="F"), I, Z
         )
     distance = min(float(upper), 1.0 / float(peak) if np.isfinite(peak) else np.inf)
-    distance = min(distance, -float(np.ldexp(abscissa, -a)))
+    distance = min(distance, -float(np.ldexp(poles.real.max(), -a)))
     if not low <= distance * (1.0 + MEASURE_TOLERANCE):
         raise MatrixEquationError(
             f"distance to instability: no reliable answer, lower bound {np.ldexp(low, a):.6g} "
@@ -463,38 +456,15 @@ def distance_to_instability(A: ArrayLike) -> float:
 def hinf_norm(
     A: ArrayLike, B: ArrayLike, C: ArrayLike, D: ArrayLike | None = None
 ) -> tuple[float, float]:
-    """H-infinity norm of a stable system, and where it peaks.
+    """H-infinity norm of a stable system, and the frequency where it peaks.
 
-    The largest singular value of C (i w I - A)^-1 B + D over all frequencies w.
-
-    Parameters
-    ----------
-    A : (d, d) array_like
-        Hurwitz.
-    B : (d, m) array_like
-        Input matrix; no columns, or all zero, leaves the norm of D.
-    C : (p, d) array_like
-        Output matrix.
-    D : (p, m) array_like, optional
-        Feedthrough; default zero.
-
-    Returns
-    -------
-    peak : float
-        The norm.
-    frequency : float
-        In the unit of A; infinite if the peak is approached there only.
-
-    Raises
-    ------
-    MatrixEquationError
-        If A is not Hurwitz, or the gains at known frequencies contradict the answer.
-    ParameterError, ShapeError
-        If an entry is not a finite real number or the shapes do not agree.
+    The largest singular value of C (i w I - A)^-1 B + D over all w >= 0; D defaults to zero. The
+    frequency is in the unit of A, and infinite where the peak is approached there only.
 
     Notes
     -----
-    slycot's ab13dd, which does not notice an unstable A.
+    slycot's ab13dd, which does not notice an unstable A. The gains at its frequency, at zero, at
+    infinity and at the imaginary parts of the poles are compared with its answer.
 
     Examples
     --------
@@ -506,12 +476,13 @@ def hinf_norm(
     A, B, C = _system(A, B, C)
     m, p = B.shape[1], len(C)
     D = np.zeros((p, m)) if D is None else _system_matrix(D, "D", (p, m))
-    poles = _require_hurwitz("H-infinity norm", A, all_poles=True)
+    poles = _require_hurwitz("H-infinity norm", A)
     if not (B.any() and C.any()):
         return (float(np.linalg.norm(D, 2)) if D.size else 0.0), 0.0
     a, b, c = _exponent(A), _exponent(B), _exponent(C)
     A, B, C, D = (
-        np.asfortranarray(np.ldexp(M, k)) for M, k in zip((A, B, C, D), (-a, -b, -c, a - b - c))
+        np.asfortranarray(np.ldexp(M, k))
+        for M, k in zip((A, B, C, D), (-a, -b, -c, a - b - c), strict=True)
     )
     d = len(A)
     with _slycot_failures("H-infinity norm"):
@@ -520,8 +491,16 @@ def hinf_norm(
             *(M.copy(order="F") for M in (A, np.eye(d), B, C, D)),
         )
     peak, frequency = float(peak), float(frequency)
+    if not np.isfinite(peak):
+        raise MatrixEquationError(
+            "H-infinity norm: slycot finds an eigenvalue of A on the imaginary axis to rounding, "
+            f"spectral abscissa {poles.real.max():.6g}; add damping"
+        )
     gains = _gains(A, B, C, D, [frequency, 0.0, np.inf, *np.abs(np.ldexp(poles.imag, -a))])
-    if not (abs(gains[0] - peak) <= MEASURE_TOLERANCE * peak and gains.max() <= peak * (1 + 1e-6)):
+    if not (
+        abs(gains[0] - peak) <= MEASURE_TOLERANCE * peak
+        and gains.max() <= peak * (1 + MEASURE_TOLERANCE)
+    ):
         raise MatrixEquationError(
             f"H-infinity norm: no reliable answer, slycot says {np.ldexp(peak, b + c - a):.6g}, "
             f"known gains reach {np.ldexp(gains.max(), b + c - a):.6g}; rescale the states"
@@ -532,28 +511,8 @@ def hinf_norm(
 def h2_norm(A: ArrayLike, B: ArrayLike, C: ArrayLike) -> float:
     """H2 norm of a stable system without feedthrough.
 
-    The square root of tr(C P C^T), P the controllability Gramian.
-
-    Parameters
-    ----------
-    A, B, C : (d, d), (d, m), (p, d) array_like
-        As in `hinf_norm`.
-
-    Returns
-    -------
-    float
-        0 if B or C is zero or has no columns or rows.
-
-    Raises
-    ------
-    MatrixEquationError
-        If A is not Hurwitz, or the Gramian contradicts slycot's answer.
-    ParameterError, ShapeError
-        If an entry is not a finite real number or the shapes do not agree.
-
-    Notes
-    -----
-    slycot's ab13bd, checked against sb03od.
+    The square root of tr(C P C^T), P the controllability Gramian: slycot's ab13bd, checked against
+    the Gramian's factor from sb03od.
 
     Examples
     --------
@@ -567,7 +526,9 @@ def h2_norm(A: ArrayLike, B: ArrayLike, C: ArrayLike) -> float:
         return 0.0
     factor, k = _gramian_factor("H2 norm", A, B)
     a, b, c = _even_exponent(A), _exponent(B), _exponent(C)
-    A, B, C = (np.asfortranarray(np.ldexp(M, -k)) for M, k in zip((A, B, C), (a, b, c)))
+    A, B, C = (
+        np.asfortranarray(np.ldexp(M, -k)) for M, k in zip((A, B, C), (a, b, c), strict=True)
+    )
     expected = float(np.linalg.norm(C @ factor))
     d, m, p = len(A), B.shape[1], len(C)
     with _slycot_failures("H2 norm"):
@@ -583,24 +544,7 @@ def h2_norm(A: ArrayLike, B: ArrayLike, C: ArrayLike) -> float:
 def controllability_gramian(A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Controllability Gramian of a stable pair.
 
-    The P >= 0 with A P + P A^T + B B^T = 0.
-
-    Parameters
-    ----------
-    A, B : (d, d), (d, m) array_like
-        As in `hinf_norm`.
-
-    Returns
-    -------
-    (d, d) ndarray
-        Symmetric positive semidefinite by construction, P = F F^T.
-
-    Raises
-    ------
-    MatrixEquationError
-        If A is not Hurwitz, or Hurwitz only within rounding.
-    ParameterError, ShapeError
-        If an entry is not a finite real number or the shapes do not agree.
+    The P with A P + P A^T + B B^T = 0; symmetric and P >= 0 by construction, P = F F^T.
 
     Examples
     --------
@@ -618,24 +562,7 @@ def controllability_gramian(A: ArrayLike, B: ArrayLike) -> np.ndarray:
 def observability_gramian(A: ArrayLike, C: ArrayLike) -> np.ndarray:
     """Observability Gramian of a stable pair.
 
-    The P >= 0 with A^T P + P A + C^T C = 0.
-
-    Parameters
-    ----------
-    A, C : (d, d), (p, d) array_like
-        As in `hinf_norm`.
-
-    Returns
-    -------
-    (d, d) ndarray
-        Symmetric positive semidefinite by construction.
-
-    Raises
-    ------
-    MatrixEquationError
-        If A is not Hurwitz, or Hurwitz only within rounding.
-    ParameterError, ShapeError
-        If an entry is not a finite real number or the shapes do not agree.
+    The P with A^T P + P A + C^T C = 0; symmetric and P >= 0 by construction, P = F F^T.
 
     Examples
     --------
@@ -651,26 +578,10 @@ def observability_gramian(A: ArrayLike, C: ArrayLike) -> np.ndarray:
 
 
 def hankel_singular_values(A: ArrayLike, B: ArrayLike, C: ArrayLike) -> np.ndarray:
-    """Hankel singular values of a stable system, largest first.
+    """Hankel singular values of a stable system, d of them, largest first.
 
     Singular values of F_o^T F_c, where F_c F_c^T and F_o F_o^T are the two Gramians, which keeps
     those of an uncontrollable part at rounding level where eigenvalues of the product would not.
-
-    Parameters
-    ----------
-    A, B, C : (d, d), (d, m), (p, d) array_like
-        As in `hinf_norm`.
-
-    Returns
-    -------
-    (d,) ndarray
-
-    Raises
-    ------
-    MatrixEquationError
-        If A is not Hurwitz, or Hurwitz only within rounding.
-    ParameterError, ShapeError
-        If an entry is not a finite real number or the shapes do not agree.
 
     Examples
     --------
@@ -722,46 +633,366 @@ def _slycot_failures(what: str, warned: str = "error") -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter(warned, slycot.exceptions.SlycotWarning)
             yield
-    except (slycot.exceptions.SlycotError, slycot.exceptions.SlycotWarning) as error:
+    except _REFUSALS as error:
         reason = " ".join(str(error).split())
         raise MatrixEquationError(f"{what}: {reason}; rescale the states") from error
+
+
+def _checked(
+    equation: str,
+    X: np.ndarray,
+    terms: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    *,
+    against_largest_term: bool = False,
+) -> tuple[np.ndarray, float]:
+    """Symmetrise X and measure the sum of the terms, of which the first is the right side."""
+    X = (X + X.T) / 2
+    parts = terms(X)
+    sizes = [float(np.linalg.norm(part)) for part in parts]
+    error = float(np.linalg.norm(sum(parts)))
+    reference = sizes[0] or max(sizes) or 1.0
+    allowed = RESIDUAL_TOLERANCE * (max(sizes) if against_largest_term else reference)
+    if not error <= allowed:
+        raise MatrixEquationError(
+            f"{equation}: the answer misses the right side by {error / reference:.2g} of it, "
+            f"expected at most {allowed / reference:.2g}; the equation is too ill-conditioned for "
+            "double precision, so rescale the coordinates or change the data"
+        )
+    return X, error / reference
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """The scaled operator X -> A X E^T + E X A^T of an equation.
+
+    The true operator is 2^exponent times larger, eigenvalues of the pencil (A, E) 2^ratio times.
+    """
+
+    equation: str
+    name: str
+    A: np.ndarray
+    E: np.ndarray | None
+    exponent: int
+    ratio: int
+
+    def rounding_level(self) -> float:
+        size = np.linalg.norm(self.A) * (1.0 if self.E is None else np.linalg.norm(self.E))
+        return float(SEPARATION_FACTOR * len(self.A) * EPS * size)
+
+    def terms(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        half = self.A @ X if self.E is None else self.A @ X @ self.E.T
+        return half, half.T
+
+    def singular(self, separation: float | None) -> MatrixEquationError:
+        """Say which two eigenvalues add up to (nearly) zero, in the user's units."""
+        alpha, beta = scipy.linalg.eigvals(self.A, self.E, homogeneous_eigvals=True)
+        size = np.hypot(np.abs(alpha), np.abs(beta))
+        size[size == 0.0] = 1.0
+        alpha, beta = alpha / size, beta / size
+        sums = np.abs(np.multiply.outer(alpha, beta) + np.multiply.outer(beta, alpha))
+        i, j = np.unravel_index(np.argmin(sums), sums.shape)
+        pair = " and ".join(_eigenvalue_text(alpha[n], beta[n], self.ratio) for n in (i, j))
+        level = np.ldexp(self.rounding_level(), self.exponent)
+        found = (
+            "the backend gives up"
+            if separation is None
+            else f"separation {np.ldexp(separation, self.exponent):.2g}, rounding {level:.2g}"
+        )
+        return MatrixEquationError(
+            f"{self.equation} has no unique solution: eigenvalues {pair} of {self.name} add up to "
+            f"zero or nearly so ({found}); shift the data so that no two eigenvalues cancel"
+        )
+
+
+def _eigenvalue_text(alpha: complex, beta: complex, k: int) -> str:
+    if abs(beta) <= SEPARATION_FACTOR * EPS * abs(alpha):
+        return "infinity (second matrix singular)"
+    value = complex(alpha / beta) * 2.0**k
+    return f"{value.real:.4g}" if value.imag == 0.0 else f"{value:.4g}"
+
+
+def _inverted(
+    operand: _Operand,
+    backend: Callable[..., tuple[np.ndarray, float]],
+    Q: np.ndarray,
+) -> tuple[np.ndarray, float]:
+    """Solve operand(X) = -Q and refuse a separation at rounding level."""
+    matrices = (operand.A,) if operand.E is None else (operand.A, operand.E)
+    if not all(np.isfinite(M).all() for M in (*matrices, Q)):
+        raise MatrixEquationError(
+            f"{operand.equation}: expected finite data, found NaN or infinity; "
+            "the iteration that made them has diverged, so restart it elsewhere"
+        )
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("error", slycot.exceptions.SlycotWarning)
+            X, separation = backend(*matrices, Q)
+    except _REFUSALS as error:
+        raise operand.singular(None) from error
+    if not separation > operand.rounding_level() or not np.isfinite(X).all():
+        raise operand.singular(float(separation))
+    return X, float(separation)
 
 
 def _solve_linear(
     equation: str, A: np.ndarray, E: np.ndarray | None, Q: np.ndarray, method: str
 ) -> MatrixEquationSolution:
     a, q, e = _exponent(A), _exponent(Q), 0 if E is None else _exponent(E)
-    A, Q = np.ldexp(A, -a), np.ldexp(Q, -q)
-    E = None if E is None else np.ldexp(E, -e)
-    X, separation = _linear_call(_BACKENDS[method, E is None], equation, A, E, Q)
-    _require_separation(equation, A, E, X, separation, a)
-    terms = (
-        (lambda X: (Q, A @ X, X @ A.T))
-        if E is None
-        else (lambda X: (Q, A @ X @ E.T, E @ X @ A.T))
+    A, Q, E = np.ldexp(A, -a), np.ldexp(Q, -q), None if E is None else np.ldexp(E, -e)
+    operand = _Operand(equation, "A" if E is None else "the pencil (A, E)", A, E, a + e, a - e)
+    X, separation = _inverted(operand, _BACKENDS[method, E is not None], Q)
+    X, residual = _checked(equation, X, lambda X: (Q, *operand.terms(X)))
+    X = _unscaled(equation, X, q - a - e)
+    return MatrixEquationSolution(X, residual, float(np.ldexp(separation, a + e)), method, equation)
+
+
+def _solve_riccati(
+    A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray, method: str
+) -> RiccatiSolution:
+    b, r = _exponent(B), _exponent(R)
+    B, R = np.ldexp(B, -b), np.ldexp(R, -r)
+    G = B @ np.linalg.solve(R, B.T)
+    G = (G + G.T) / 2
+    shift = 2 * b - r
+    x, t = _riccati_units(A, G, Q, shift)
+    A, G, Q = np.ldexp(A, -t), np.ldexp(G, shift + x - t), np.ldexp(Q, -x - t)
+    H = np.block([[A, -G], [-Q, -A.T]])
+    distance, level = np.abs(np.linalg.eigvals(H).real).min(), np.sqrt(EPS) * np.linalg.norm(H)
+    if not distance > level:
+        raise MatrixEquationError(
+            f"{RICCATI} has no stabilising solution: the Hamiltonian matrix has an eigenvalue "
+            f"{np.ldexp(distance, t):.2g} from the imaginary axis, where {np.ldexp(level, t):.2g} "
+            "is rounding; make (A, B) stabilisable and every undamped mode of A visible in Q"
+        )
+    X = _riccati_answer(A, B, Q, np.ldexp(R, t - x - shift), G, method)
+    closed = A - G @ X
+    poles = np.linalg.eigvals(closed)
+    if not poles.real.max() < 0.0:
+        raise MatrixEquationError(
+            f"{RICCATI} has no stabilising solution: the closed loop keeps the eigenvalue "
+            f"{poles[poles.real.argmax()] * 2.0**t:.4g}; make (A, B) stabilisable"
+        )
+    X, residual = _checked(
+        RICCATI,
+        X,
+        lambda X: (Q, A.T @ X, X @ A, -X @ G @ X),
+        against_largest_term=True,
     )
-    X, residual = _checked(equation, X, terms)
-    return MatrixEquationSolution(
-        _unscaled(equation, X, q - a - e),
+    operand = _Operand(RICCATI, "the closed loop A - B K", closed, None, t, t)
+    _, separation = _inverted(operand, _BACKENDS[method, False], np.eye(len(A)))
+    return RiccatiSolution(
+        _unscaled(RICCATI, X, x),
         residual,
-        float(np.ldexp(separation, a + e)),
+        float(np.ldexp(separation, t)),
         method,
-        equation,
+        RICCATI,
+        poles * 2.0**t,
+        _unscaled(RICCATI, np.linalg.solve(R, B.T @ X), b - r + x),
     )
 
 
-def _linear_call(
-    backend: Callable[..., tuple[np.ndarray, float]],
-    equation: str,
-    A: np.ndarray,
-    E: np.ndarray | None,
-    Q: np.ndarray,
-) -> tuple[np.ndarray, float]:
+def _riccati_units(A: np.ndarray, G: np.ndarray, Q: np.ndarray, shift: int) -> tuple[int, int]:
+    """Exponents of the units of X and of 1/time that bring G and Q to one size, at most 1."""
+    a, g, q = _exponent(A), _exponent(G) + shift, _exponent(Q)
+    if not G.any():
+        return q - a, a
+    if not Q.any():
+        return a - g, a
+    x = (q - g) // 2
+    return x, max(g + x, q - x, a if A.any() else g + x)
+
+
+def _riccati_answer(
+    A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray, G: np.ndarray, method: str
+) -> np.ndarray:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error", slycot.exceptions.SlycotWarning)
-            return backend(A, Q) if E is None else backend(A, E, Q)
-    except (slycot.exceptions.SlycotError, slycot.exceptions.SlycotWarning) as error:
-        raise MatrixEquationError(_singular_message(equation, A, E, 0.0, 0)) from error
-    except np.linalg.LinAlgError as error:
-        raise MatrixEquationError(_singular_message(equation, A, E, 0.0, 0)) from error
+            warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+            if method == "scipy":
+                X = scipy.linalg.solve_continuous_are(A, B, Q, R)
+            else:
+                X = slycot.sb02md(len(A), *map(_fortran, (A, G, Q)), "C")[0]
+    except _REFUSALS as error:
+        raise MatrixEquationError(
+            f"{RICCATI} has no stabilising solution: {' '.join(str(error).split())}; "
+            "make (A, B) stabilisable and every undamped mode of A visible in Q"
+        ) from error
+    if not np.isfinite(X).all():
+        raise MatrixEquationError(
+            f"{RICCATI} has no stabilising solution: the backend answers with NaN or infinity; "
+            "make (A, B) stabilisable"
+        )
+    return (X + X.T) / 2
+
+
+def _system_matrix(
+    value: ArrayLike, name: str, shape: tuple[int | None, int | None] | None
+) -> np.ndarray:
+    """Validate like real_matrix, but let a system have no states, inputs or outputs."""
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.size == 0:
+        wanted = value.shape[::-1] if shape is None else shape
+        if all(want in (None, have) for want, have in zip(wanted, value.shape, strict=True)):
+            return np.zeros(value.shape)
+    return real_matrix(value, name, shape)
+
+
+def _system(A: ArrayLike, B: ArrayLike, C: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    A = _system_matrix(A, "A", None)
+    return (
+        A,
+        _system_matrix(B, "B", (len(A), None)),
+        _system_matrix(C, "C", (None, len(A))),
+    )
+
+
+def _require_hurwitz(what: str, A: np.ndarray) -> np.ndarray:
+    """Return the eigenvalues of A; refuse an abscissa that is not negative beyond rounding."""
+    a = _exponent(A)
+    scaled = np.ldexp(A, -a)
+    poles = np.linalg.eigvals(scaled)
+    level = len(A) * EPS * np.linalg.norm(scaled)
+    if len(A) and not poles.real.max() < -level:
+        raise MatrixEquationError(
+            f"{what}: expected A Hurwitz, found spectral abscissa "
+            f"{np.ldexp(poles.real.max(), a):.6g}; it exists for stable systems only"
+        )
+    return poles * 2.0**a
+
+
+def _gains(
+    A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray, frequencies: list[float]
+) -> np.ndarray:
+    def response(w: float) -> np.ndarray:
+        return D + C @ np.linalg.solve(1j * w * np.eye(len(A)) - A, B) if np.isfinite(w) else D
+
+    return np.array([np.linalg.norm(response(w), 2) for w in frequencies])
+
+
+def _gramian(what: str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    _require_hurwitz(what, A)
+    if not B.any():
+        return np.zeros(A.shape)
+    F, k = _gramian_factor(what, A, B)
+    return _unscaled(what, F @ F.T, 2 * k)
+
+
+def _gramian_factor(what: str, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return F and k: the Gramian is P = 4^k F F^T, F upper triangular."""
+    a, b, d = _even_exponent(A), _exponent(B), len(A)
+    A, B = np.ldexp(A, -a), np.ldexp(B, -b)
+    # sb03od keeps its answer in the place of B, so B becomes square: B B^T = T^T T, B^T = Q T
+    T = np.linalg.qr(B.T, mode="r")
+    square = np.zeros((d, d), order="F")
+    square[:, : len(T)] = T.T
+    with _slycot_failures(what):
+        F, scale, _ = slycot.sb03od(
+            d, len(T), _fortran(A), np.zeros((d, d), order="F"), square, "C", trans="T"
+        )
+    F = np.triu(F) / scale
+    P = F @ F.T
+    _checked(what, P, lambda P: (B @ B.T, A @ P, P @ A.T))
+    return F, b - a // 2
+
+
+# Backends: each solves its equation for scaled data and returns (X, separation)
+
+
+def _fortran(M: np.ndarray) -> np.ndarray:
+    """Copy to Fortran order: SLICOT overwrites Fortran-ordered arguments in place."""
+    return np.array(M, dtype=float, order="F")
+
+
+def _lyapunov_slycot(A: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
+    _, _, X, scale, separation, _, _ = slycot.sb03md57(
+        _fortran(A), C=_fortran(-Q), dico="C", job="B", trana="T"
+    )
+    return X / scale, separation
+
+
+def _generalized_slycot(
+    A: np.ndarray, E: np.ndarray, Q: np.ndarray, *, job: str = "B"
+) -> tuple[np.ndarray, float]:
+    d = len(A)
+    out = slycot.sg03ad(
+        *("C", job, "N", "T", "U", d, _fortran(A), _fortran(E)),
+        *(np.zeros((d, d), order="F"), np.zeros((d, d), order="F"), _fortran(-Q)),
+        ldwork=max(2 * d * d, 8 * d + 16),
+    )
+    return out[4] / out[5], out[6]
+
+
+def _generalized_slycot_fast(
+    A: np.ndarray, E: np.ndarray, Q: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Solve without slycot's estimate of the separation, for which ||Q|| / ||X|| stands in."""
+    X, _ = _generalized_slycot(A, E, Q, job="X")
+    size = np.linalg.norm(X)
+    return X, float(np.linalg.norm(Q) / size) if size > 0.0 else np.inf
+
+
+def _lyapunov_scipy(A: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
+    solve, adjoint = _schur_solver(A), _schur_solver(A.T)
+    return solve(-Q), _separation(solve, adjoint, len(A))
+
+
+def _generalized_scipy(A: np.ndarray, E: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
+    solve, adjoint = _pencil_solver(A, E), _pencil_solver(A.T, E.T)
+    return solve(-Q), _separation(solve, adjoint, len(A))
+
+
+def _schur_solver(A: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return C -> X with A X + X A^T = C, from the real Schur form of A."""
+    T, U = scipy.linalg.schur(A, output="real")
+
+    def solve(C: np.ndarray) -> np.ndarray:
+        Y, scale, info = dtrsyl(T, T, U.T @ C @ U, tranb="T")
+        if info != 0:
+            raise np.linalg.LinAlgError("dtrsyl perturbed the matrix to solve the equation")
+        return U @ Y @ U.T / scale
+
+    return solve
+
+
+def _pencil_solver(A: np.ndarray, E: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return C -> X with A X E^T + E X A^T = C, from the complex generalised Schur form."""
+    S, T, U, Z = scipy.linalg.qz(A, E, output="complex")
+
+    def solve(C: np.ndarray) -> np.ndarray:
+        # S Y T^H + T Y S^H = U^H C U with S, T upper triangular: the last column of Y comes first
+        right, Y = U.conj().T @ C @ U, np.zeros(C.shape, dtype=complex)
+        for k in range(len(C) - 1, -1, -1):
+            known = S @ (Y @ T[k].conj()) + T @ (Y @ S[k].conj())
+            M = S * T[k, k].conj() + T * S[k, k].conj()
+            Y[:, k] = scipy.linalg.solve_triangular(M, right[:, k] - known)
+        return (Z @ Y @ Z.conj().T).real
+
+    return solve
+
+
+def _separation(
+    solve: Callable[[np.ndarray], np.ndarray],
+    adjoint: Callable[[np.ndarray], np.ndarray],
+    d: int,
+) -> float:
+    """Estimate the smallest singular value of a Lyapunov operator, from above, from its inverse.
+
+    Four steps of inverse iteration on symmetric matrices from a fixed generic start.
+    """
+    E = np.random.default_rng(0).standard_normal((d, d))
+    E, size = E + E.T, 0.0
+    for _ in range(4):
+        E = adjoint(E / np.linalg.norm(E))
+        E = solve(E)
+        size = float(np.linalg.norm(E))
+        if not np.isfinite(size) or size == 0.0:
+            return 0.0
+    return size**-0.5
+
+
+_BACKENDS: dict[tuple[str, bool], Callable[..., tuple[np.ndarray, float]]] = {
+    ("slycot", False): _lyapunov_slycot,
+    ("slycot", True): _generalized_slycot,
+    ("scipy", False): _lyapunov_scipy,
+    ("scipy", True): _generalized_scipy,
+}

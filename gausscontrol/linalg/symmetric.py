@@ -166,14 +166,15 @@ def unvech(vector: ArrayLike) -> np.ndarray:
 def svec(matrix: np.ndarray) -> np.ndarray:
     """Stack a symmetric matrix so that the Frobenius product becomes the dot product."""
     index = vech_index(matrix.shape[0])
-    return matrix[index.rows, index.columns] * index.weight
+    return (matrix[index.rows, index.columns].T * index.weight).T
 
 
 def smat(vector: np.ndarray) -> np.ndarray:
     """Undo `svec`."""
     dim = symmetric_size(vector.shape[0])
     index = vech_index(dim)
-    return (vector / index.weight)[index.full].reshape(dim, dim)
+    plain = (vector.T / index.weight).T
+    return plain[index.full].reshape(dim, dim, *vector.shape[1:])
 
 
 def to_svec_basis(operator: np.ndarray) -> np.ndarray:
@@ -337,10 +338,20 @@ def factor(covariance: np.ndarray, rank: int | None = None) -> np.ndarray:
     -------
     (d, r) ndarray
         Eigenvectors scaled by the square roots of the eigenvalues, largest first. [x]
+
+    Raises
+    ------
+    ParameterError
+        If the matrix is not positive semidefinite, or the rank is not between 0 and d.
     """
     values, vectors = positive_spectrum(covariance, "covariance")
     if rank is None:
         rank = int((values > RANK_TOLERANCE * values[-1]).sum())
+    elif not 0 <= rank <= values.size:
+        raise ParameterError(
+            f"rank: expected an integer from 0 to {values.size}, found {rank}; "
+            "a factor has at most as many columns as rows"
+        )
     keep = slice(values.size - rank, None)
     return (vectors[:, keep] * np.sqrt(values[keep]))[:, ::-1]
 
@@ -377,6 +388,8 @@ def whitening(covariance: np.ndarray, name: str = "covariance") -> tuple[np.ndar
 
 def is_positive_definite(matrix: np.ndarray) -> bool:
     """Tell whether a symmetric matrix has a Cholesky factor with a positive diagonal."""
+    if not np.isfinite(matrix).all():  # LAPACK would call a matrix of NaN definite
+        return False
     try:
         scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
     except np.linalg.LinAlgError:

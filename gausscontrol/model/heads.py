@@ -44,11 +44,11 @@ class DenseHeads:
             return (self._value @ L) @ (L.T @ (self._key @ L))
         rank = L.shape[1]
         small = L.T @ (self._keys @ L).reshape(self.n_heads, self.dim, rank)
-        return (self._values @ L).reshape(self.dim, -1) @ small.reshape(-1, rank)
+        return (self._values @ L).reshape(self.dim, -1) @ small.reshape(self.n_heads * rank, rank)
 
     def tilt(self, S: np.ndarray, k: np.ndarray) -> np.ndarray:
         """Return sum_h V_h S k_h for tilts k of shape (h, d)."""
-        return self._values.reshape(self.dim, -1) @ (k @ S).reshape(-1)
+        return self._values.reshape(self.dim, -1) @ (k @ S.T).reshape(-1)
 
     def products(self, S: np.ndarray) -> np.ndarray:
         """Return the stack B_h S, the right factors of E -> T(E) S."""

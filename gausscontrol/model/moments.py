@@ -16,12 +16,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gausscontrol.errors import ShapeError
-from gausscontrol.linalg.arrays import real_array
+from gausscontrol.errors import ParameterError, ShapeError
+from gausscontrol.linalg.arrays import SYMMETRY_TOLERANCE, real_array, real_vector
 from gausscontrol.linalg.symmetric import (
     covariance_matrix,
     symmetric_operator,
-    symmetric_size,
     symmetrise,
     to_svec_basis,
     unvech,
@@ -42,7 +41,7 @@ def pack(mean: ArrayLike, covariance: ArrayLike) -> np.ndarray:
     mean : (d,) or (d, N) array_like
         [x]
     covariance : (d, d) or (d, d, N) array_like
-        Symmetric; the lower triangle is read. [x]^2
+        Symmetric to 1e-8 relative; need not be positive semidefinite. [x]^2
 
     Returns
     -------
@@ -52,6 +51,8 @@ def pack(mean: ArrayLike, covariance: ArrayLike) -> np.ndarray:
     ------
     ShapeError
         If the shapes do not agree.
+    ParameterError
+        If an entry is not a finite real number, or the covariance is not symmetric.
 
     Examples
     --------
@@ -64,12 +65,21 @@ def pack(mean: ArrayLike, covariance: ArrayLike) -> np.ndarray:
     if covariance.ndim == 0:
         covariance = covariance.reshape(1, 1)
     dim = mean.shape[0]
+    if dim == 0:
+        raise ShapeError("mean: expected at least one entry, found none; pass d numbers")
     if covariance.shape != (dim, dim, *mean.shape[1:]):
         raise ShapeError(
             f"covariance: expected shape {(dim, dim, *mean.shape[1:])} to agree with a mean of "
             f"shape {mean.shape}, found {covariance.shape}; put time on the last axis"
         )
-    return np.concatenate([mean, vech(covariance)])
+    mirrored = covariance.swapaxes(0, 1)
+    gap = np.abs(covariance - mirrored).max(axis=(0, 1))
+    if (gap > SYMMETRY_TOLERANCE * np.abs(covariance).max(axis=(0, 1))).any():
+        raise ParameterError(
+            f"covariance: expected a symmetric matrix, found |X - X^T| = {gap.max():.2g}; "
+            "pass (X + X.T) / 2 if the asymmetry is rounding"
+        )
+    return np.concatenate([mean, vech((covariance + mirrored) / 2)])
 
 
 def unpack(x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -139,22 +149,18 @@ def read_moments(value: ArrayLike | tuple, name: str, dim: int) -> tuple[np.ndar
     ShapeError, ParameterError
         If a shape is wrong or the covariance is none.
     """
-    if isinstance(value, (tuple, list)) and len(value) == 2 and (dim > 1 or np.ndim(value[1]) > 0):
-        mean, covariance = value
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        mean, covariance = value  # at d = 1 a packed state (mu, sigma) reads the same
     else:
         state = np.atleast_1d(real_array(value, name))
         if state.shape != (dim + dim * (dim + 1) // 2,):
             raise ShapeError(
                 f"{name}: expected (mean, covariance) or a packed state of "
-                f"{dim + dim * (dim + 1) // 2} entries for d = {dim}, found shape {state.shape}"
+                f"{dim + dim * (dim + 1) // 2} entries for d = {dim}, found shape "
+                f"{state.shape}; use pack(mean, covariance)"
             )
         mean, covariance = state[:dim], unvech(state[dim:])
-    mean = np.atleast_1d(real_array(mean, f"{name} mean"))
-    if mean.shape != (dim,):
-        raise ShapeError(
-            f"{name} mean: expected {dim} entries, found shape {mean.shape}; "
-            "make it agree with the model"
-        )
+    mean = real_vector(mean, f"{name} mean", dim)
     return mean, covariance_matrix(covariance, f"{name} covariance", dim)
 
 

@@ -121,6 +121,9 @@ class GaussianTransformer:
             f"{attribute}: a GaussianTransformer is immutable; use model.replace({attribute}=...)"
         )
 
+    def __delattr__(self, attribute: str) -> None:
+        raise AttributeError(f"{attribute}: a GaussianTransformer is immutable; nothing is deleted")
+
     def __reduce__(self):
         return _rebuild, (self.A, self.B, self.V, self.b, self.k, self.dt, self.name)
 
@@ -202,7 +205,7 @@ class GaussianTransformer:
         Raises
         ------
         ParameterError
-            If R is singular to working precision.
+            If R is singular to working precision, or so large or small that a parameter overflows.
 
         Notes
         -----
@@ -215,15 +218,17 @@ class GaussianTransformer:
                 f"R: expected an invertible matrix, found condition number {condition:.2g}; "
                 "pass a coordinate change of full rank"
             )
-        return self._transformed(R, np.linalg.inv(R))
+        return self._transformed(R, np.linalg.inv(R), "R")
 
-    def _transformed(self, R: np.ndarray, R_inverse: np.ndarray) -> GaussianTransformer:
-        return self._like(
-            A=R @ self.A @ R_inverse,
-            heads=self.heads.transform(R, R_inverse),
-            b=R @ self.b,
-            k=self.k @ R_inverse,
-        )
+    def _transformed(self, R: np.ndarray, R_inverse: np.ndarray, name: str) -> GaussianTransformer:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._like(
+                name,
+                A=R @ self.A @ R_inverse,
+                heads=self.heads.transform(R, R_inverse),
+                b=R @ self.b,
+                k=self.k @ R_inverse,
+            )
 
     def whiten(self, Sigma: ArrayLike) -> GaussianTransformer:
         """Return the model in coordinates where Sigma becomes the identity.
@@ -247,7 +252,8 @@ class GaussianTransformer:
         -----
         Theory 1.7.
         """
-        return self._transformed(*whitening(covariance_matrix(Sigma, "Sigma", self.dim), "Sigma"))
+        Sigma = covariance_matrix(Sigma, "Sigma", self.dim)
+        return self._transformed(*whitening(Sigma, "Sigma"), "Sigma")
 
     def reversed(self) -> GaussianTransformer:
         """Return the model that runs (1) backwards: (A, V, b) -> (-A, -V, -b).
@@ -270,7 +276,7 @@ class GaussianTransformer:
                 f"dt: reversal needs continuous depth, found dt = {self.dt:g}; "
                 "use model.replace(dt=0).reversed()"
             )
-        return self._like(A=-self.A, heads=DenseHeads(-self.V, self.B), b=-self.b)
+        return self._like("self", A=-self.A, heads=DenseHeads(-self.V, self.B), b=-self.b)
 
     def rescale_heads(self, scale: ArrayLike) -> GaussianTransformer:
         """Return the head gauge (V_h, B_h, k_h) -> (c_h V_h, B_h / c_h, k_h / c_h).
@@ -289,8 +295,10 @@ class GaussianTransformer:
 
         Raises
         ------
+        ShapeError
+            If there is neither one factor nor one for each head.
         ParameterError
-            If a factor is zero.
+            If a factor is zero, or so large or small that a parameter overflows.
 
         Notes
         -----
@@ -306,9 +314,9 @@ class GaussianTransformer:
             raise ParameterError("scale: expected nonzero factors, found 0; drop that head instead")
         factors = np.broadcast_to(factors, (self.n_heads,))
         wide = factors[:, None, None]
-        return self._like(
-            heads=DenseHeads(self.V * wide, self.B / wide), k=self.k / factors[:, None]
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            heads = DenseHeads(self.V * wide, self.B / wide)
+            return self._like("scale", heads=heads, k=self.k / factors[:, None])
 
     def replace(self, **changes: Any) -> GaussianTransformer:
         """Return a copy with some of A, B, V, b, k, dt, name replaced.
@@ -316,7 +324,8 @@ class GaussianTransformer:
         Parameters
         ----------
         **changes
-            New values, validated as in the constructor.
+            New values, validated as in the constructor; b and k may be left out when they are
+            zero, whatever the new dimension or number of heads.
 
         Returns
         -------
@@ -333,13 +342,22 @@ class GaussianTransformer:
             raise TypeError(
                 f"unrecognized keyword(s): {', '.join(unknown)}; replace takes {', '.join(values)}"
             )
+        for key in ("b", "k"):
+            if not values[key].any():
+                values[key] = None
         return GaussianTransformer(**(values | changes))
 
-    def _like(self, **changes: Any) -> GaussianTransformer:
-        # Internal copies skip validation: their arrays come from validated ones.
+    def _like(self, argument: str, **changes: Any) -> GaussianTransformer:
+        # Internal copies come from validated arrays: only overflow can spoil them.
         model = object.__new__(GaussianTransformer)
         values = {key: self.__dict__[key] for key in ("A", "heads", "b", "k", "dt", "name")}
         model._set(**(values | changes))
+        for key in ("A", "B", "V", "b", "k"):
+            if not np.isfinite(getattr(model, key)).all():
+                raise ParameterError(
+                    f"{argument}: expected finite new parameters, found overflow in {key}; "
+                    "use a scale closer to 1"
+                )
         return model
 
     def __eq__(self, other: object) -> bool:
@@ -355,7 +373,8 @@ class GaussianTransformer:
         )
 
     def __hash__(self) -> int:
-        return hash((self.dim, self.n_heads, self.dt, self.name, self.A.tobytes()))
+        # Adding 0.0 turns -0.0 into 0.0: equal models must have equal hashes.
+        return hash((self.dim, self.n_heads, self.dt, self.name, (self.A + 0.0).tobytes()))
 
     def __repr__(self) -> str:
         label = f"{self.name!r}, " if self.name else ""
@@ -391,9 +410,9 @@ def _heads(value: ArrayLike, name: str, dim: int) -> np.ndarray:
 def _tilts(value: ArrayLike | None, n_heads: int, dim: int) -> np.ndarray:
     if value is None:
         return np.zeros((n_heads, dim))
+    if n_heads == 1:
+        return real_vector(value, "k", dim).reshape(1, dim)
     array = real_array(value, "k")
-    if array.size == dim and n_heads == 1:
-        array = array.reshape(1, dim)
     if array.shape != (n_heads, dim):
         raise ShapeError(
             f"k: expected shape ({n_heads}, {dim}), one tilt per head, found {array.shape}; "
