@@ -1,9 +1,88 @@
 """Gaussian Transformer dynamics for python-control: analysis, certificates, responses."""
 
 from gausscontrol._version import __version__
-from gausscontrol.errors import *  # noqa: F403
+from gausscontrol.analysis.equilibrium import (
+    Equilibrium,
+    existence_bounds,
+    find_equilibria,
+    find_equilibrium,
+    place_mean,
+)
+from gausscontrol.analysis.linear import EquilibriumAnalysis, LyapunovSolution, analyze
+from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.stability import (
+    GlobalStability,
+    LocalStability,
+    certify_global_stability,
+    certify_local_stability,
+)
+from gausscontrol.errors import (
+    BlowUpWarning,
+    EquilibriumNotFound,
+    GausscontrolError,
+    InfeasibleDesign,
+    IntegrationError,
+    MatrixEquationError,
+    NotCertified,
+    ParameterError,
+    ShapeError,
+    UnreachableError,
+)
+from gausscontrol.linalg.equations import (
+    MatrixEquationSolution,
+    bernoulli,
+    generalized_lyapunov,
+    lyapunov,
+)
+from gausscontrol.linalg.riccati import RiccatiSolution, riccati
 from gausscontrol.linalg.symmetric import unvech, vech
+from gausscontrol.model.files import load_model, save_model
 from gausscontrol.model.moments import pack, unpack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.iosys import MomentSystem, covariance_label, moment_system
 from gausscontrol.systems.response import MomentResponse, moment_response
+
+__all__ = [
+    "BlowUpWarning",
+    "Certificate",
+    "Equilibrium",
+    "EquilibriumAnalysis",
+    "EquilibriumNotFound",
+    "GausscontrolError",
+    "GaussianTransformer",
+    "GlobalStability",
+    "InfeasibleDesign",
+    "IntegrationError",
+    "LocalStability",
+    "LyapunovSolution",
+    "MatrixEquationError",
+    "MatrixEquationSolution",
+    "MomentResponse",
+    "MomentSystem",
+    "NotCertified",
+    "ParameterError",
+    "RiccatiSolution",
+    "ShapeError",
+    "UnreachableError",
+    "__version__",
+    "analyze",
+    "bernoulli",
+    "certify_global_stability",
+    "certify_local_stability",
+    "covariance_label",
+    "existence_bounds",
+    "find_equilibria",
+    "find_equilibrium",
+    "generalized_lyapunov",
+    "load_model",
+    "lyapunov",
+    "moment_response",
+    "moment_system",
+    "pack",
+    "place_mean",
+    "riccati",
+    "save_model",
+    "unpack",
+    "unvech",
+    "vech",
+]

@@ -1,6 +1,7 @@
 """The documentation says what the package does: names, parameters, commands, examples."""
 
 import ast
+import dataclasses
 import inspect
 import re
 import shutil
@@ -44,17 +45,29 @@ def documented_callables():
 CALLABLES = dict(documented_callables())
 
 
-def documented_parameters(docstring):
-    """Names listed in the Parameters and Other Parameters sections of a numpydoc string."""
+def listed_names(docstring, titles):
+    """Names listed in those sections of a numpydoc string that have one of the titles."""
     pieces = SECTION.split(docstring)
     names = set()
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
-        if title in ("Parameters", "Other Parameters"):
+        if title in titles:
             for line in body.splitlines():
                 if line and not line[0].isspace():
                     listed = line.split(" :")[0].split(",")
                     names.update(name.strip().lstrip("*") for name in listed)
     return names
+
+
+def documented_parameters(thing):
+    """Names that a docstring explains.
+
+    A dataclass is a result: its fields are attributes, and a base class explains its own.
+    """
+    if dataclasses.is_dataclass(thing):
+        titles, sources = {"Parameters", "Attributes"}, inspect.getmro(thing)
+    else:
+        titles, sources = {"Parameters", "Other Parameters"}, [thing]
+    return set().union(*(listed_names(inspect.getdoc(each) or "", titles) for each in sources))
 
 
 def required_parameters(thing):
@@ -103,9 +116,7 @@ def test_docstring_has_a_short_first_line(name):
 
 @pytest.mark.parametrize("name", CALLABLES)
 def test_docstring_explains_every_parameter(name):
-    missing = required_parameters(CALLABLES[name]) - documented_parameters(
-        inspect.getdoc(CALLABLES[name]) or ""
-    )
+    missing = required_parameters(CALLABLES[name]) - documented_parameters(CALLABLES[name])
     assert not missing, f"{name}: undocumented parameters {sorted(missing)}"
 
 

@@ -75,7 +75,8 @@ def load_model(path: str | os.PathLike[str]) -> GaussianTransformer:
     Notes
     -----
     An unknown key in .npz or .json is an error; other variables of a .mat are ignored. Files are
-    never unpickled.
+    never unpickled. SciPy reads .mat files, so damage to one is diagnosed as far as SciPy survives
+    it.
 
     Examples
     --------

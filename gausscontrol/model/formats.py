@@ -6,13 +6,19 @@ What the names mean is not known here. Only values that are asked for are read i
 unpickled, and a value that no reader should take for an array (a logical array, a cell, a nested
 object) becomes an entry with a refusal, to be raised if its name turns out to matter.
 
-A .mat of version 4 to 7 is read by `matfile` and written by SciPy; version 7.3 is HDF5 and refused.
+A .mat of version 4 to 7 is read and written by SciPy; version 7.3 is HDF5 and refused. Damage to a
+.mat is diagnosed as far as SciPy survives it: SciPy 1.17 ends the process on some damaged files.
 """
 
 from __future__ import annotations
 
 import errno
 import json
+import struct
+import tokenize
+import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +26,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.io
+import scipy.sparse
+from scipy.io.matlab import MatReadError, MatReadWarning, varmats_from_mat
 
 from gausscontrol.errors import GausscontrolError, ParameterError
-from gausscontrol.model.matfile import Variable, read_variables
 
 __all__ = ["FORMATS", "Entry", "Format", "listed", "read_entries"]
+
+# What the readers raise on damaged files: SciPy stumbles over its own lookups, names and divisions;
+# RuntimeError stands for a zip archive with a password and for JSON nested too deep.
+DAMAGE = (ValueError, TypeError, LookupError, NameError, ArithmeticError, SyntaxError)
+DAMAGE += (EOFError, OSError, RuntimeError, MemoryError)
+DAMAGE += (MatReadError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError)
 
 
 @dataclass(frozen=True)
@@ -105,9 +118,9 @@ def read_entries(stream: BinaryIO, form: Format, wanted: Collection[str]) -> lis
         return form.read(stream, wanted)
     except GausscontrolError:
         raise
-    except Exception as error:
-        # Readers fail on damaged files with whatever the damage leads to. Only what the operating
-        # system says is not about the content; EINVAL is a jump to a place that cannot be.
+    except DAMAGE as error:
+        # What the operating system says is not about the content, except that EINVAL is a jump to
+        # a place that cannot be.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         cause = " ".join(f"{type(error).__name__}: {error}".split())
@@ -218,6 +231,11 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 MAT_HEADER_BYTES = 512  # What MATLAB puts before the HDF5 content of a v7.3 file.
 MAT_TEXT_BYTES = 116  # The free text at the start of a v5 file.
 
+# Classes that can be numbers or text; the others are refused by name.
+MAT_CLASSES = {"char", "sparse", "double", "single", "int8", "uint8", "int16", "uint16"}
+MAT_CLASSES |= {"int32", "uint32", "int64", "uint64"}
+MAT_INNER_WORKINGS = "__function_workspace__"  # Of objects: MATLAB stores them under no name.
+
 CLASS_ADVICE = {
     "logical": "store double({name})",
     "complex": "store real({name}) if the imaginary part is rounding",
@@ -235,21 +253,54 @@ def _read_mat(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
             "expected a .mat file of version 7 or older, found version 7.3 (HDF5); in MATLAB: "
             f"m = load('{name}'); save('{name}', '-struct', 'm', '-v7')"
         )
-    stream.seek(0)
-    return [_mat_entry(variable) for variable in read_variables(stream, wanted)]
+    return _mat_entries(stream, wanted)
 
 
-def _mat_entry(variable: Variable) -> Entry:
-    name, kind = variable.name, variable.kind
-    if variable.is_decodable:
-        return Entry(name, variable.value)
+def _mat_entries(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
+    try:
+        listing = scipy.io.whosmat(stream)
+    except TypeError:
+        # whosmat needs the dimensions of each variable, and MATLAB's strings and tables have none.
+        return _mat_entries_one_by_one(stream, wanted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MatReadWarning)  # Of a repeated name; the listing has it.
+        # mat_dtype=True would drop imaginary parts.
+        values = scipy.io.loadmat(stream, variable_names=wanted, mat_dtype=False, spmatrix=False)
+    return [
+        _mat_entry(name, kind, values.get(name) if name in wanted else None)
+        for name, _, kind in listing
+        if name != MAT_INNER_WORKINGS
+    ]
+
+
+def _mat_entries_one_by_one(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
+    parts = [part for _, part in varmats_from_mat(stream)]
+    if len(parts) > 1:
+        return [entry for part in parts for entry in _mat_entries(part, wanted)]
+    # An object alone: SciPy knows it as "None", and keeps its name and class inside.
+    name, _, kind, _ = scipy.io.loadmat(stream)["None"].item()
+    return [_mat_entry(name.decode("latin1"), kind.decode("latin1"), None)]
+
+
+def _mat_entry(name: str, kind: str, value: Any) -> Entry:
+    if np.iscomplexobj(value):
+        kind = "complex"
+    if kind in MAT_CLASSES:
+        return Entry(name, _dense(value) if scipy.sparse.issparse(value) else value)
     found = "complex numbers" if kind == "complex" else f"a variable of MATLAB class {kind}"
     advice = CLASS_ADVICE.get(kind, "store a plain numeric array").format(name=name)
     return Entry(name, refusal=found, advice=advice)
 
 
+def _dense(matrix: scipy.sparse.sparray) -> np.ndarray:
+    matrix = scipy.sparse.csc_array(matrix)
+    matrix.check_format(full_check=True)  # SciPy would follow a damaged index out of the array.
+    return matrix.toarray()
+
+
 def _write_mat(stream: BinaryIO, values: dict[str, Any]) -> None:
-    scipy.io.savemat(stream, values)
+    # Compressed variables carry a checksum, so that damage is seen before SciPy runs into it.
+    scipy.io.savemat(stream, values, do_compression=True)
     # The text tells the time of writing by default; equal models shall give equal files.
     stream.seek(0)
     stream.write(b"MATLAB 5.0 MAT-file, written by gausscontrol".ljust(MAT_TEXT_BYTES))

@@ -218,9 +218,12 @@ class GaussianTransformer:
                 f"R: expected an invertible matrix, found condition number {condition:.2g}; "
                 "pass a coordinate change of full rank"
             )
-        return self._transformed(R, np.linalg.inv(R), "R")
+        return self.in_coordinates(R, np.linalg.inv(R), "R")
 
-    def _transformed(self, R: np.ndarray, R_inverse: np.ndarray, name: str) -> GaussianTransformer:
+    def in_coordinates(
+        self, R: np.ndarray, R_inverse: np.ndarray, name: str = "R"
+    ) -> GaussianTransformer:
+        """Return `transform(R)` for callers who have the inverse; arrays are not validated."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._like(
                 name,
@@ -253,7 +256,7 @@ class GaussianTransformer:
         Theory 1.7.
         """
         Sigma = covariance_matrix(Sigma, "Sigma", self.dim)
-        return self._transformed(*whitening(Sigma, "Sigma"), "Sigma")
+        return self.in_coordinates(*whitening(Sigma, "Sigma"), "Sigma")
 
     def reversed(self) -> GaussianTransformer:
         """Return the model that runs (1) backwards: (A, V, b) -> (-A, -V, -b).

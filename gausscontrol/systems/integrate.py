@@ -8,8 +8,9 @@ the Bures-Wasserstein geometry: with G = L^T L and N = L^T M L, G Omega + Omega 
 L' vanishes at every equilibrium, where plain L' = M L rotates for ever if K != 0; and unlike
 L' = L sym(L^-1 M L) it stays bounded by |M| |L| however ill-conditioned L is.
 
-Near a finite escape tr Sigma grows like C / (t* - t), so its logarithmic growth rate g gives the
-remaining depth 1/g. A trajectory is stopped there once 1/g is below 1e-10 of the depth travelled.
+The solver is DOP853, which was fastest on everything that is not stiff, oscillations included. It
+is left for LSODA when its last two stages show that stability limits the step (Hairer, Norsett
+and Wanner, Solving Ordinary Differential Equations II, section IV.2).
 """
 
 from __future__ import annotations
@@ -23,24 +24,25 @@ from scipy.integrate import DOP853, LSODA, RK23, OdeSolver
 from gausscontrol.errors import IntegrationError
 from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.model.moments import MomentField
+from gausscontrol.systems.escape import Escape, EscapeWatch
 
 __all__ = ["CovarianceFlow", "FactorFlow", "Leg", "integrate"]
 
 # The covariance form hands over to the factor form when lambda_min / lambda_max falls below this.
 HANDOVER_RATIO = 1e-5
-# The remaining depth 1/g, over the depth travelled, at which an escape counts as reached.
-ESCAPE_RESOLUTION = 1e-10
-# Share of the growth rate that the quadratic part must carry in an escape.
-QUADRATIC_SHARE = 0.9
-# The growth rate is looked at once tr Sigma exceeds this multiple of its smallest value so far.
-GROWTH_WATCH = 1e3
+# It also hands over when lambda_min falls below this multiple of the absolute tolerance, where
+# rounding could make Sigma indefinite.
+HANDOVER_FLOOR = 1e3
 # States beyond this are about to overflow.
 OVERFLOW = 1e140
 MAX_STEPS = 100_000
-# Up to this many states LSODA, with the exact Jacobian in the covariance form, is fastest.
-LSODA_STATES = 200
-# DOP853 steps after which a problem counts as stiff and LSODA takes over.
-STIFF_STEPS = 3_000
+# A DOP853 step of size h is limited by stability if h |df| > 6.1 |dy| between its last two stages;
+# the problem is stiff once this many such steps came without 6 others in a row between them.
+STIFF_RATIO = 6.1
+STIFF_COUNT = 15
+STIFF_PARDON = 6
+# Beyond this many states the linear algebra of LSODA costs more than small steps of DOP853.
+LSODA_STATES = 600
 
 SOLVERS: dict[str, type[OdeSolver]] = {"LSODA": LSODA, "DOP853": DOP853, "RK23": RK23}
 
@@ -54,10 +56,14 @@ class CovarianceFlow:
         t -> MomentField; constant for constant inputs.
     dim : int
         Token dimension d.
+    floor : float, optional
+        Absolute tolerance on Sigma; eigenvalues near it are not told from zero. [x]^2
     """
 
-    def __init__(self, field_at: Callable[[float], MomentField], dim: int) -> None:
-        self.field_at, self.dim = field_at, dim
+    def __init__(
+        self, field_at: Callable[[float], MomentField], dim: int, floor: float = 0.0
+    ) -> None:
+        self.field_at, self.dim, self._floor = field_at, dim, HANDOVER_FLOOR * floor
         self.size = dim + dim * (dim + 1) // 2
         self._full = vech_index(dim).full.reshape(dim, dim)
 
@@ -77,13 +83,17 @@ class CovarianceFlow:
         """Return tr Sigma."""
         return float(y[self.dim : self.size].take(self._full.diagonal()).sum())
 
+    def trace_rate(self, y: np.ndarray, rate: np.ndarray) -> float:
+        """Return (tr Sigma)', given y'."""
+        return self.trace(rate)
+
     def is_degenerate(self, y: np.ndarray) -> bool:
         """Tell whether Sigma is too close to singular for this form."""
         S = self.covariance(y)
         if not np.isfinite(S).all():
             return False
         values = np.linalg.eigvalsh(S)
-        return bool(values[0] < HANDOVER_RATIO * values[-1])
+        return bool(values[0] < max(HANDOVER_RATIO * values[-1], self._floor))
 
 
 class FactorFlow:
@@ -156,6 +166,10 @@ class FactorFlow:
         """Return tr Sigma."""
         return float(np.square(y[self.dim : self.size]).sum())
 
+    def trace_rate(self, y: np.ndarray, rate: np.ndarray) -> float:
+        """Return (tr Sigma)' = 2 <L, L'>, given y'."""
+        return 2 * float(y[self.dim : self.size] @ rate[self.dim : self.size])
+
     def is_degenerate(self, y: np.ndarray) -> bool:
         """Return False: a factor represents any rank."""
         return False
@@ -170,7 +184,7 @@ class Leg:
     end_time: float
     end_state: np.ndarray
     reason: str  # "end", "degenerate" or "escape"
-    remaining: float = 0.0  # 1/g, when the reason is "escape"
+    escape: Escape | None = None
 
 
 def integrate(
@@ -183,6 +197,7 @@ def integrate(
     rtol: float,
     atol: float | np.ndarray,
     origin: float | None = None,
+    knots: np.ndarray | None = None,
     solver: str | None = None,
     stop_when_degenerate: bool = False,
     stop: Callable[[float, np.ndarray], bool] | None = None,
@@ -205,10 +220,12 @@ def integrate(
         Local absolute tolerance.
     origin : float, optional
         Depth from which an escape is measured, the start by default. [t]
+    knots : ndarray, optional
+        Depths where the right side has kinks, which no step may cross. [t]
     solver : {"LSODA", "DOP853", "RK23"}, optional
-        By size by default.
+        Chosen, and changed when the problem turns out stiff, by default.
     stop_when_degenerate : bool, optional
-        End with reason "degenerate" when the covariance form loses conditioning.
+        End with reason "degenerate" before the covariance form loses conditioning.
     stop : callable, optional
         (t, y) -> bool after each step; True ends the leg.
     max_steps : int, optional
@@ -217,21 +234,23 @@ def integrate(
     Returns
     -------
     Leg
+        With samples before the escape if there is one.
 
     Raises
     ------
     IntegrationError
         If the steps run out, or the state overflows without a finite escape.
     """
-    stepper = _Stepper(flow, start, state, end, rtol, atol, solver)
-    watch = _EscapeWatch(flow, start if origin is None else origin)
     times = np.asarray(times, dtype=float)
+    stepper = _Stepper(flow, start, state, end, knots, rtol, atol, solver)
+    watch = EscapeWatch(flow, start if origin is None else origin, end, rtol, atol)
     samples = np.empty((state.size, times.size))
-    done = int(np.searchsorted(times, start, side="right"))
+    done, wanted = int(np.searchsorted(times, start, side="right")), times.size
     samples[:, :done] = state[:, None]
+    escape = None
 
-    def leg(reason: str, remaining: float = 0.0) -> Leg:
-        return Leg(times[:done], samples[:, :done], stepper.t, stepper.y, reason, remaining)
+    def leg(reason: str, t: float, y: np.ndarray) -> Leg:
+        return Leg(times[:done], samples[:, :done], t, y, reason, escape)
 
     while stepper.t < end:
         if stepper.steps >= max_steps:
@@ -239,86 +258,99 @@ def integrate(
                 f"timepts: the integration used up {max_steps} steps at depth {stepper.t:.6g} of "
                 f"{end:.6g}; shorten the grid or loosen rtol"
             )
+        before = stepper.t, stepper.y
         advanced = stepper.step()
-        remaining = watch.remaining(stepper.t, stepper.y, force=not advanced)
-        if remaining is not None:
-            return leg("escape", remaining)
-        _check_progress(stepper, advanced, end)
-        reached = int(np.searchsorted(times, stepper.t, side="right"))
-        if reached > done:
+        if advanced and stop_when_degenerate and flow.is_degenerate(stepper.y):
+            return leg("degenerate", *before)
+        if escape is None:
+            escape = watch.look(stepper.t, stepper.y, force=not advanced)
+            if escape is not None:
+                wanted = int(np.searchsorted(times, escape.depth - escape.remaining))
+        if escape is None:
+            _check_progress(stepper, advanced, end)
+        if advanced:
+            reached = min(int(np.searchsorted(times, stepper.t, side="right")), wanted)
             samples[:, done:reached] = stepper.interpolate(times[done:reached])
-            done = reached
-        if stop_when_degenerate and flow.is_degenerate(stepper.y):
-            return leg("degenerate")
+            done = max(done, reached)
+        if escape is not None and (done >= wanted or not advanced):
+            return leg("escape", stepper.t, stepper.y)
         if stop is not None and stop(stepper.t, stepper.y):
-            return leg("end")
-    return leg("end")
+            break
+        stepper.change_when_stiff()
+    return leg("end", stepper.t, stepper.y)
 
 
 class _Stepper:
-    # A SciPy solver that switches from DOP853 to LSODA when the problem turns out stiff.
+    # A SciPy solver that restarts at knots, and changes to LSODA when the problem is stiff.
 
-    def __init__(self, flow, start, state, end, rtol, atol, solver) -> None:
-        self._flow, self._end, self._rtol, self._atol = flow, end, rtol, atol
-        self._fixed = solver is not None
-        name = solver or ("LSODA" if state.size <= LSODA_STATES else "DOP853")
-        self.steps = 0
-        self._open(name, start, np.array(state, dtype=float))
+    def __init__(self, flow, start, state, end, knots, rtol, atol, solver) -> None:
+        self._flow, self._options = flow, {"rtol": rtol, "atol": atol}
+        inner = np.empty(0) if knots is None else knots[(knots > start) & (knots < end)]
+        self._bounds = iter([*inner, end])
+        self._may_change = solver is None and state.size <= LSODA_STATES
+        self._name = solver or "DOP853"
+        self._stiff, self._pardon = 0, 0
+        self.steps, self.t, self.y = 0, start, np.array(state, dtype=float)
+        with np.errstate(all="ignore"):
+            if not np.isfinite(flow.rate(start, self.y)).all():
+                raise IntegrationError(
+                    f"initial: the right side overflows at depth {start:.6g}; "
+                    "choose units in which the start is closer to 1"
+                )
+            self._open(next(self._bounds))
 
-    def _open(self, name: str, t: float, y: np.ndarray) -> None:
-        options = {"rtol": self._rtol, "atol": self._atol}
-        if name == "LSODA" and self._flow.jacobian is not None:
+    def _open(self, bound: float, first_step: float | None = None) -> None:
+        options = dict(self._options)
+        if self._name != "LSODA":
+            options["first_step"] = min(first_step, bound - self.t) if first_step else None
+        elif self._flow.jacobian is not None:
             options["jac"] = self._flow.jacobian
-        self._name = name
-        self._solver = SOLVERS[name](self._flow.rate, t, y, self._end, **options)
-        self.t, self.y = t, y
+        self._bound = bound
+        self._solver = SOLVERS[self._name](self._flow.rate, self.t, self.y, bound, **options)
 
     def step(self) -> bool:
-        if self._name == "DOP853" and not self._fixed and self.steps == STIFF_STEPS:
-            self._open("LSODA", self.t, self.y)
         with np.errstate(all="ignore"):
+            if self._solver.status == "finished":
+                self._open(next(self._bounds), getattr(self._solver, "h_abs", None))
             self._solver.step()
-        self.steps += 1
-        if self._solver.status == "failed" or not np.isfinite(self._solver.y).all():
-            return False
-        if self._solver.t == self.t:
-            return False
-        self.t, self.y = self._solver.t, self._solver.y.copy()
-        return True
+            self.steps += 1
+            moved = self._solver.t > self.t and self._solver.status != "failed"
+            if not (moved and np.isfinite(self._solver.y).all()):
+                return False
+            self.t, self.y = self._solver.t, self._solver.y.copy()
+            return True
 
     def interpolate(self, times: np.ndarray) -> np.ndarray:
+        if times.size == 0 or times[0] == self.t:
+            return np.repeat(self.y[:, None], times.size, axis=1)
         return self._solver.dense_output()(times)
+
+    def change_when_stiff(self) -> None:
+        if not self._may_change or self._name != "DOP853":
+            return
+        solver = self._solver
+        last_stage = solver.y_old + solver.h_previous * (solver.K[:11].T @ solver.A[11, :11])
+        rise = np.linalg.norm(solver.f - solver.K[11])
+        limited = solver.h_previous * rise > STIFF_RATIO * np.linalg.norm(solver.y - last_stage)
+        self._pardon = 0 if limited else self._pardon + 1
+        if limited:
+            self._stiff += 1
+        elif self._pardon == STIFF_PARDON:
+            self._stiff = 0
+        if self._stiff == STIFF_COUNT:
+            self._name = "LSODA"
+            if self.t < self._bound:
+                self._open(self._bound)
 
 
 def _check_progress(stepper: _Stepper, advanced: bool, end: float) -> None:
     if advanced and np.abs(stepper.y).max() < OVERFLOW:
         return
     cause = (
-        "the state exceeds 1e140, by growth that is not a finite escape"
+        f"the state exceeds {OVERFLOW:g}, by growth that is not a finite escape"
         if advanced
         else "the solver could not take a further step"
     )
     raise IntegrationError(
         f"timepts: {cause} at depth {stepper.t:.6g} of {end:.6g}; end the grid before that depth"
     )
-
-
-class _EscapeWatch:
-    # Decides, from the growth rate of tr Sigma, whether a trajectory is about to escape.
-
-    def __init__(self, flow: CovarianceFlow | FactorFlow, start: float) -> None:
-        self._flow, self._start = flow, start
-        self._least = np.inf
-
-    def remaining(self, t: float, y: np.ndarray, *, force: bool) -> float | None:
-        trace = self._flow.trace(y)
-        self._least = min(self._least, trace)
-        if t <= self._start or not (force or trace > GROWTH_WATCH * self._least):
-            return None
-        S = self._flow.covariance(y)
-        quadratic = 2 * float(np.sum(self._flow.field_at(t).heads.attention(S) * S.T)) / trace
-        total = 2 * float(np.sum(self._flow.field_at(t).A * S)) / trace + quadratic
-        # A failed step near the escape is accepted on a coarser resolution than a clean arrival.
-        resolution = 1e3 * ESCAPE_RESOLUTION if force else ESCAPE_RESOLUTION
-        escapes = total * (t - self._start) * resolution > 1 and quadratic > QUADRATIC_SHARE * total
-        return 1 / total if escapes else None

@@ -1,10 +1,12 @@
 """The moment system (1) as a python-control nonlinear input/output system.
 
-    x = (mu, vech Sigma)   form="covariance"       x = (mu, rows of L), Sigma = L L^T   form="factor"
+    x = (mu, vech Sigma)   form="covariance"      x = (mu, rows of L), Sigma = L L^T   form="factor"
     x' = f(x; b + u_b, A + u_A, V + u_V, B + u_B, k + u_k),      y = (mu, vech Sigma)
 
 Inputs are offsets from the nominal parameters, so u = 0 is the nominal model. `linearize` is the
-closed form of Theory 2, never a finite difference.
+closed form of Theory 2, never a finite difference. Parameter values given at construction become
+part of the model rather than of `params`, which python-control would pass on to every other
+system of an interconnection.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from typing import Any
 
 import control as ct
 import numpy as np
-from control.nlsys import _process_vector_argument
 from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError
@@ -107,19 +108,21 @@ class MomentSystem(ct.NonlinearIOSystem):
                 f"dt: expected the model's own dt = {model.dt:g}; "
                 "set it with model.replace(dt=...) instead"
             )
-        self.model, self.dim = model, model.dim
+        self.model, self.dim = _with_parameters(model, params), model.dim
         self.channels = _selection(inputs, "inputs", INPUTS)
         self.form = _choice(form, "form", FORMS)
         self.rank = _rank(rank, form, model.dim)
         self._sizes = {key: getattr(model, key).shape for key in self.channels}
-        self._nominal = self._field = MomentField.of(model)
+        self._nominal = self._field = MomentField.of(self.model)
         self._selected = _selection(OUTPUTS if outputs is None else outputs, "outputs", OUTPUTS)
+        if not self._selected:
+            raise ParameterError("outputs: expected mu or Sigma, found none; drop the argument")
         self._whole_state = self.form == "covariance" and self._selected == OUTPUTS
         self._rows = self._output_rows()
         super().__init__(
             self._update,
             self._read_out,
-            name=model.name if name is None else name,
+            name=_default_name(model) if name is None else name,
             inputs=[
                 f"{input_prefix}{key}[{i}]"
                 for key, shape in self._sizes.items()
@@ -128,10 +131,8 @@ class MomentSystem(ct.NonlinearIOSystem):
             outputs=[output_prefix + self._moment_labels()[row] for row in self._rows],
             states=[state_prefix + label for label in self._state_labels()],
             dt=model.dt,
-            params=dict(params or {}),
             **kwargs,
         )
-        self._update_params(None)
 
     # -- labels and layout ----------------------------------------------------------------------
 
@@ -155,17 +156,19 @@ class MomentSystem(ct.NonlinearIOSystem):
     def _update_params(self, params: Mapping[str, Any] | None) -> None:
         # Parameters are turned into a field once per call here, not once per evaluation.
         super()._update_params(params)
-        changes = {key: self._current_params[key] for key in INPUTS if key in self._current_params}
-        self._field = MomentField.of(self.model.replace(**changes)) if changes else self._nominal
+        self._field = self.field(params)
 
     def _update(self, t, x, u, params) -> np.ndarray:
-        return self._rhs(t, x, u)
+        return self._rate(self.field(params), x, u)
 
     def _read_out(self, t, x, u, params) -> np.ndarray:
         return self._out(t, x, u)
 
     def _rhs(self, t, x, u) -> np.ndarray:
-        field = self._field_at(u)
+        return self._rate(self._field, x, u)
+
+    def _rate(self, field: MomentField, x, u) -> np.ndarray:
+        field = self.offset_field(field, u)
         return field.covariance_form(x) if self.form == "covariance" else field.factor_form(x)
 
     def _out(self, t, x, u) -> np.ndarray:
@@ -173,10 +176,41 @@ class MomentSystem(ct.NonlinearIOSystem):
             return np.array(x)
         return self.moments(x)[self._rows]
 
-    def _field_at(self, u: np.ndarray) -> MomentField:
-        if not np.any(u):
-            return self._field
-        return self._field.offset(**self._split(u))
+    def field(self, params: Mapping[str, Any] | None = None) -> MomentField:
+        """Return the right side for some parameter values; the system's state is not touched.
+
+        Parameters
+        ----------
+        params : dict, optional
+            Values of A, V, B, b or k in place of the model's; other names are left alone, since
+            an interconnection hands every system the parameters of all.
+
+        Returns
+        -------
+        MomentField
+
+        Raises
+        ------
+        ShapeError, ParameterError
+            If a value does not fit the model.
+        """
+        values = self.params | dict(params or {})
+        changes = {key: values[key] for key in INPUTS if key in values}
+        return MomentField.of(self.model.replace(**changes)) if changes else self._nominal
+
+    def offset_field(self, field: MomentField, u: np.ndarray) -> MomentField:
+        """Return a field with the offsets of an input vector added.
+
+        Parameters
+        ----------
+        field : MomentField
+        u : (ninputs,) ndarray
+
+        Returns
+        -------
+        MomentField
+        """
+        return field.offset(**self._split(u)) if np.any(u) else field
 
     def _split(self, u: np.ndarray) -> dict[str, np.ndarray]:
         parts, start = {}, 0
@@ -188,8 +222,7 @@ class MomentSystem(ct.NonlinearIOSystem):
 
     def __str__(self) -> str:
         head = ct.InputOutputSystem.__str__(self)
-        overridden = f"\nParameters: {list(self.params)}" if self.params else ""
-        return f"{head}{overridden}\nForm: {self.form}\nModel: {self.model!r}"
+        return f"{head}\nForm: {self.form}\nModel: {self.model!r}"
 
     # -- the user's side --------------------------------------------------------------------------
 
@@ -198,13 +231,14 @@ class MomentSystem(ct.NonlinearIOSystem):
 
         Parameters
         ----------
-        x : (nstates,) or (nstates, N) ndarray
+        x : (nstates,) or (nstates, N) array_like
             State; time on the last axis.
 
         Returns
         -------
         (d + d(d+1)/2,) or (d + d(d+1)/2, N) ndarray
         """
+        x = np.asarray(x)
         if self.form == "covariance":
             return np.array(x)
         L = x[self.dim :].reshape(self.dim, self.rank, *x.shape[1:])
@@ -258,8 +292,10 @@ class MomentSystem(ct.NonlinearIOSystem):
 
         Raises
         ------
+        TypeError
+            If a name is no parameter.
         ParameterError
-            If a name is not an input of this system.
+            If a parameter is not an input of this system.
         ShapeError
             If an offset does not have its parameter's shape.
 
@@ -270,12 +306,14 @@ class MomentSystem(ct.NonlinearIOSystem):
         >>> print(system.input_vector(V=[[0.5]]))
         [0.  0.5]
         """
-        unknown = sorted(set(offsets) - set(self.channels))
-        if unknown:
-            raise ParameterError(
-                f"{unknown[0]}: expected one of the inputs {', '.join(self.channels)}; "
-                "name it in moment_system(..., inputs=...)"
-            )
+        for key in offsets:
+            if key not in INPUTS:
+                raise TypeError(f"unrecognized keyword: {key}; input_vector takes {_list(INPUTS)}")
+            if key not in self.channels:
+                raise ParameterError(
+                    f"{key}: expected one of this system's inputs, {_list(self.channels)}; "
+                    "name it in moment_system(..., inputs=...)"
+                )
         parts = {key: self._offset(key, value) for key, value in offsets.items()}
         lengths = {part.shape[1:] for part in parts.values()} - {()}
         if len(lengths) > 1:
@@ -326,7 +364,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         u0 : (ninputs,) array_like, optional
             Input offsets, zero by default.
         t : float, optional
-            Ignored: the system does not depend on time.
+            Ignored: the right side does not depend on depth.
         params : dict, optional
             Parameter values that override the nominal ones.
         eps : float, optional
@@ -342,10 +380,12 @@ class MomentSystem(ct.NonlinearIOSystem):
 
         Raises
         ------
-        ValueError
-            If x0 or u0 has the wrong length.
+        ShapeError
+            If x0 or u0 has the wrong length; nothing is padded.
         ParameterError
-            If x0 is an operating point that was not found.
+            If x0 is an operating point that was not found, or a number is not finite.
+        TypeError
+            If a keyword is unknown.
 
         Notes
         -----
@@ -359,18 +399,16 @@ class MomentSystem(ct.NonlinearIOSystem):
                     "x0: expected an operating point with states, found none; "
                     "ct.find_operating_point returns that when it does not converge"
                 )
-        x, _ = _process_vector_argument(x0, "x0", self.nstates)
-        u, _ = _process_vector_argument(0 if u0 is None else u0, "u0", self.ninputs)
-        self._update_params(params)
-        A, B, C = self._derivatives(np.asarray(x, dtype=float), np.asarray(u, dtype=float))
+        x = _signal_vector(x0, "x0", self.nstates)
+        u = _signal_vector(0.0 if u0 is None else u0, "u0", self.ninputs)
+        A, B, C = self._derivatives(self.offset_field(self.field(params), u), x)
         D = np.zeros((self.noutputs, self.ninputs))
         linear = ct.StateSpace(A, B, C, D, self.dt, remove_useless_states=False)
         if copy_names:
             linear._copy_names(self, prefix_suffix_name="linearized")
         return ct.StateSpace(linear, **kwargs) if kwargs else linear
 
-    def _derivatives(self, x, u) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        field = self._field_at(u)
+    def _derivatives(self, field, x) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.form == "covariance":
             C = np.eye(self.nstates)
             return field.jacobian(x), field.input_jacobian(x, self.channels), C[self._rows]
@@ -422,10 +460,11 @@ def moment_system(
     rank : int, optional
         Columns of L in the factor form, d by default.
     name : str, optional
-        System name; the model's name by default.
+        System name; the model's name by default, with "_" for the "." that python-control
+        reserves.
     **kwargs
-        python-control's keywords: params, input_prefix, output_prefix, state_prefix (put before
-        the standard labels), repr_format.
+        python-control's keywords: params (replaces parameters of the model), input_prefix,
+        output_prefix, state_prefix (put before the standard labels), repr_format.
 
     Returns
     -------
@@ -441,7 +480,8 @@ def moment_system(
     Notes
     -----
     Theory 1.1, 1.4, 1.6, 2.2. ``params={"A": ...}`` overrides A, V, B, b or k wherever
-    python-control takes params.
+    python-control takes params. An interconnection hands the params of each of its systems to all
+    of them: there, another system's parameter called A, V, B, b or k overrides this one's too.
 
     Examples
     --------
@@ -464,7 +504,7 @@ def _selection(value: Any, argument: str, known: tuple[str, ...]) -> tuple[str, 
     valid = isinstance(chosen, (tuple, list)) and all(item in known for item in chosen)
     if not valid or len(set(chosen)) != len(chosen):
         raise ParameterError(
-            f"{argument}: expected distinct names among {', '.join(known)}, found {value!r}; "
+            f"{argument}: expected distinct names among {_list(known)}, found {value!r}; "
             "rename signals afterwards with system.update_names(...)"
         )
     return tuple(chosen)
@@ -472,7 +512,7 @@ def _selection(value: Any, argument: str, known: tuple[str, ...]) -> tuple[str, 
 
 def _choice(value: Any, argument: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise ParameterError(f"{argument}: expected one of {', '.join(known)}, found {value!r}")
+        raise ParameterError(f"{argument}: expected one of {_list(known)}, found {value!r}")
     return value
 
 
@@ -489,3 +529,57 @@ def _rank(rank: int | None, form: str, dim: int) -> int:
             "it is the number of columns of L"
         )
     return int(rank)
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names)
+
+
+def _with_parameters(
+    model: GaussianTransformer, params: Mapping[str, Any] | None
+) -> GaussianTransformer:
+    check_parameters(params)
+    return model.replace(**params) if params else model
+
+
+def check_parameters(params: Mapping[str, Any] | None) -> None:
+    """Raise ParameterError unless params is None or a dict of model parameters.
+
+    Parameters
+    ----------
+    params : dict or None
+        What the user passed.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither, or has other keys than b, A, V, B, k.
+    """
+    if params is not None and not isinstance(params, Mapping):
+        raise ParameterError(
+            f"params: expected a dict such as {{'A': ...}}, found {type(params).__name__}"
+        )
+    unknown = [key for key in params or {} if key not in INPUTS]
+    if unknown:
+        raise ParameterError(
+            f"params: expected keys among {_list(INPUTS)}, found {unknown[0]!r}; remove it"
+        )
+
+
+def _default_name(model: GaussianTransformer) -> str | None:
+    return model.name and model.name.replace(".", "_")
+
+
+def _signal_vector(value: ArrayLike, name: str, size: int) -> np.ndarray:
+    # A number fills the vector and lists of arrays are joined, as in python-control; but a vector
+    # that is too short is not padded with zeros.
+    if isinstance(value, (list, tuple)):
+        value = np.concatenate([np.zeros(0), *map(np.ravel, value)])
+    array = real_array(value, name)
+    vector = np.full(size, array) if array.ndim == 0 else array.reshape(-1)
+    if vector.size != size:
+        raise ShapeError(
+            f"{name}: expected {size} entries, found {vector.size}; "
+            "see the system's state_labels and input_labels"
+        )
+    return vector

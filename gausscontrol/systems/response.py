@@ -23,7 +23,7 @@ from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.moments import MomentField, read_moments
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow, Leg, integrate
-from gausscontrol.systems.iosys import MomentSystem, moment_system
+from gausscontrol.systems.iosys import MomentSystem, check_parameters, moment_system
 
 __all__ = ["MomentResponse", "moment_response"]
 
@@ -50,7 +50,7 @@ class MomentResponse(ct.TimeResponseData):
     covariance : (d, d, N) ndarray
         [x]^2
     factor : (d, r, N) ndarray
-        L with Sigma = L L^T. [x]
+        L with Sigma = L L^T; r is the rank, or the columns of a factor-form system. [x]
     rank : int
         Rank of the covariance, constant along the response (Theory 1.6).
     transition : (d, d, N) ndarray or None
@@ -58,7 +58,8 @@ class MomentResponse(ct.TimeResponseData):
     method : str
         How it was computed: "covariance" or "factor" (a run that changed over is "factor").
     blow_up_time : float or None
-        Depth of the finite escape, None if there is none on the grid. [t]
+        Depth of the finite escape, None if there is none on the grid; in discrete depth, that of
+        the first layer whose moments exceed the floating-point range. [t]
     blow_up_error : float or None
         Estimated error of `blow_up_time`. [t]
     """
@@ -73,7 +74,7 @@ class MomentResponse(ct.TimeResponseData):
 
     @cached_property
     def factor(self) -> np.ndarray:
-        """Factors L with Sigma = L L^T, (d, r, N). [x]"""
+        """Factors L with Sigma = L L^T, (d, r, N). [x]."""
         if self._factor is not None:
             return self._factor
         slices = [factor(S, self.rank) for S in np.moveaxis(self.covariance, -1, 0)]
@@ -113,10 +114,10 @@ def moment_response(
     timepts : (N,) array_like
         Increasing depths; with dt > 0 whole layers apart. [t]
     initial : tuple or array_like
-        (mean, covariance), or a packed state of the system.
+        (mean, covariance), or a packed state of the system (in the factor form an array).
     inputs : array_like, optional
-        Offsets as in `ct.input_output_response`: a number, one value per input, or (ninputs, N)
-        interpolated linearly between the points of the grid.
+        Offsets as in `ct.input_output_response`: a number, one value per input, (ninputs, N)
+        interpolated linearly between the points of the grid, or a list that mixes these.
     method : {"auto", "covariance", "factor"}, optional
         "factor" keeps rank and positive semidefiniteness by construction; "covariance" is faster
         for well-conditioned starts; "auto" chooses, and changes over when it must.
@@ -149,8 +150,8 @@ def moment_response(
 
     Notes
     -----
-    Theory 1.1, 1.4 to 1.6. Local errors are held to 3% of the tolerance, so that global errors meet it
-    on contracting and mildly expanding trajectories; no integrator promises more.
+    Theory 1.1, 1.4 to 1.6. Local errors are held to 3% of the tolerance, so that global errors
+    meet it on contracting and mildly expanding trajectories; no integrator promises more.
 
     Examples
     --------
@@ -162,40 +163,46 @@ def moment_response(
     True
     """
     system = _as_system(system)
-    if method not in METHODS:
-        raise ParameterError(f"method: expected one of {', '.join(METHODS)}, found {method!r}")
-    system._update_params(params)
     times = _depths(timepts, system.dt)
-    signal = _input_signal(inputs, system, times)
-    task = _Task.read(system, times, signal, initial, rtol, atol, transition)
+    task = _Task(
+        system,
+        _field(system, params),
+        times - times[0],
+        _input_signal(inputs, system, times),
+        *_initial_moments(system, initial),
+        transition=bool(transition),
+    )
+    task.set_tolerances(rtol, atol)
+    method = _check_method(method, task)
     solution = _iterate(task, method) if system.dt else _integrate(task, method)
-    return _response(task, solution, params)
+    return _response(task, solution, times, params)
 
 
 @dataclass
 class _Task:
-    # Everything that defines one response, validated.
+    # Everything that defines one response, validated. Depths are counted from the first point of
+    # the grid, so that a grid far from zero costs no digits.
     system: MomentSystem
-    times: np.ndarray
+    field: MomentField
+    depths: np.ndarray
     signal: np.ndarray  # (ninputs, N)
     mean: np.ndarray
     covariance: np.ndarray
     factor: np.ndarray
-    rtol: float
-    atol: float
+    rank: int
     transition: bool
+    rtol: float = 0.0
+    atol: float = 0.0
 
-    @classmethod
-    def read(cls, system, times, signal, initial, rtol, atol, transition) -> _Task:
-        mean, covariance, L = _initial_moments(system, initial)
+    def set_tolerances(self, rtol: float, atol: float | None) -> None:
         if not 0 < rtol < 1:
             raise ParameterError(f"rtol: expected a number between 0 and 1, found {rtol!r}")
         if atol is not None and not 0 < atol < np.inf:
             raise ParameterError(f"atol: expected a positive number, found {atol!r}")
         if atol is None:
-            size = max(np.sqrt(np.trace(covariance)), np.linalg.norm(mean))
+            size = max(np.sqrt(np.trace(self.covariance)), np.linalg.norm(self.mean))
             atol = ABSOLUTE_SHARE * rtol * (size or 1.0)
-        return cls(system, times, signal, mean, covariance, L, rtol, atol, transition)
+        self.rtol, self.atol = rtol, atol
 
     @property
     def is_constant(self) -> bool:
@@ -203,15 +210,16 @@ class _Task:
 
     def field_at(self) -> Callable[[float], MomentField]:
         if self.is_constant:
-            field = self.system._field_at(self.signal[:, 0])
+            field = self.system.offset_field(self.field, self.signal[:, 0])
             return lambda t: field
-        return lambda t: self.system._field_at(self.input_at(t))
+        return lambda t: self.system.offset_field(self.field, self.input_at(t))
 
     def input_at(self, t: float) -> np.ndarray:
-        # Linear between grid points, like ct.input_output_response.
-        right = int(np.clip(np.searchsorted(self.times, t), 1, self.times.size - 1))
+        # Linear between grid points, like ct.input_output_response, and constant beyond them.
+        right = int(np.clip(np.searchsorted(self.depths, t), 1, self.depths.size - 1))
         left = right - 1
-        share = (t - self.times[left]) / (self.times[right] - self.times[left])
+        share = (t - self.depths[left]) / (self.depths[right] - self.depths[left])
+        share = min(max(share, 0.0), 1.0)
         return (1 - share) * self.signal[:, left] + share * self.signal[:, right]
 
     @property
@@ -222,7 +230,7 @@ class _Task:
 
 @dataclass
 class _Solution:
-    times: np.ndarray
+    # Moments at the first points of the grid; all of them unless the trajectory escapes.
     mean: np.ndarray
     covariance: np.ndarray
     factor: np.ndarray | None
@@ -236,134 +244,98 @@ class _Solution:
 
 
 def _integrate(task: _Task, method: str) -> _Solution:
-    solution, leg = _run(task, method, task.rtol)
-    if leg.reason != "escape":
-        return solution
-    rough_leg = _run(task, method, 10 * task.rtol)[1]
-    solution.blow_up_time = leg.end_time + leg.remaining
-    rough_time = rough_leg.end_time + rough_leg.remaining
-    # The rough run errs more than the fine one, so their distance bounds the fine error in
-    # practice; the remainder 1/g is itself extrapolated.
-    solution.blow_up_error = (
-        abs(solution.blow_up_time - rough_time)
-        + leg.remaining
-        + np.spacing(solution.blow_up_time) * 10
-    )
+    legs = _run(task, method, task.rtol, task.depths)
+    solution = _gather(task, legs)
+    escape = legs[-1][1].escape
+    if escape is not None:
+        # A run at ten times the tolerance errs more than this one, so that their distance bounds
+        # the error in practice; the remainder 1/g is itself extrapolated.
+        rough = _run(task, method, 10 * task.rtol, np.empty(0))[-1][1]
+        rough_depth = rough.end_time if rough.escape is None else rough.escape.depth
+        solution.blow_up_time = escape.depth
+        solution.blow_up_error = abs(escape.depth - rough_depth) + escape.remaining
     return solution
 
 
-def _run(task: _Task, method: str, rtol: float) -> tuple[_Solution, Leg]:
-    if method == "auto":
-        method = "covariance" if _prefers_covariance(task) else "factor"
-    elif method == "covariance" and (task.transition or task.follows_factor):
-        raise ParameterError(
-            "method: expected 'factor' for a transition matrix or a factor-form system, found "
-            "'covariance'; drop method or use the covariance form"
-        )
+def _run(task: _Task, method: str, rtol: float, depths: np.ndarray) -> list[tuple]:
+    # The legs of one run, each with its flow.
     local = max(SAFETY * rtol, TIGHTEST)
     legs: list[tuple[CovarianceFlow | FactorFlow, Leg]] = []
-    start, dim = task.times[0], task.system.dim
+    start, dim = 0.0, task.system.dim
     mean, L = task.mean, task.factor
     if method == "covariance":
         index = vech_index(dim)
-        flow = CovarianceFlow(task.field_at(), dim)
+        flow = CovarianceFlow(task.field_at(), dim, _covariance_tolerance(task))
         state = np.concatenate([mean, task.covariance[index.rows, index.columns]])
-        leg = _march(task, flow, start, state, local, stop_when_degenerate=True)
+        leg = _march(task, flow, start, state, depths, local, stop_when_degenerate=True)
         legs.append((flow, leg))
-        if leg.reason == "degenerate":
-            method, start = "factor", leg.end_time
-            mean, L = leg.end_state[:dim], factor(flow.covariance(leg.end_state), dim)
-    if method == "factor":
-        gauge = not task.follows_factor
-        flow = FactorFlow(
-            task.field_at(), dim, L.shape[1], gauge=gauge, transition=task.transition
-        )
-        parts = [mean, L.reshape(-1)] + ([np.eye(dim).reshape(-1)] if task.transition else [])
-        leg = _march(task, flow, start, np.concatenate(parts), local)
-        legs.append((flow, leg))
-    return _gather(task, legs, method), legs[-1][1]
-
-
-def _prefers_covariance(task: _Task) -> bool:
-    if task.transition or task.follows_factor:
-        return False
-    values = np.linalg.eigvalsh(task.covariance)
-    return bool(values[0] > COVARIANCE_RATIO * values[-1])
-
-
-def _march(task, flow, start, state, rtol, stop_when_degenerate=False) -> Leg:
-    # Inputs have kinks at grid points: integrate from one to the next, so that none is crossed.
-    end = task.times[-1]
-    atol = _absolute_tolerances(task, flow, state)
-    options = {
-        "rtol": rtol,
-        "atol": atol,
-        "origin": task.times[0],
-        "stop_when_degenerate": stop_when_degenerate,
-    }
-    if task.is_constant:
-        return integrate(flow, start, state, end, _after(task.times, start), **options)
-    times, states, leg = [], [], None
-    for knot in task.times[task.times > start]:
-        samples = task.times[(task.times >= start) & (task.times <= knot)]
-        leg = integrate(flow, start, state, knot, samples, solver="DOP853", **options)
-        fresh = slice(1 if times and times[-1][-1:] == leg.times[:1] else 0, None)
-        times.append(leg.times[fresh])
-        states.append(leg.states[:, fresh])
-        start, state = leg.end_time, leg.end_state
-        if leg.reason != "end":
-            break
-    return Leg(
-        np.concatenate(times),
-        np.concatenate(states, axis=1),
-        leg.end_time,
-        leg.end_state,
-        leg.reason,
-        leg.remaining,
+        if leg.reason != "degenerate":
+            return legs
+        start, mean = leg.end_time, leg.end_state[:dim]
+        L = task.factor if start == 0 else factor(flow.covariance(leg.end_state), dim)
+    flow = FactorFlow(
+        task.field_at(),
+        dim,
+        L.shape[1],
+        gauge=not task.follows_factor,
+        transition=task.transition,
     )
+    parts = [mean, L.reshape(-1)] + ([np.eye(dim).reshape(-1)] if task.transition else [])
+    leg = _march(task, flow, start, np.concatenate(parts), depths, local)
+    legs.append((flow, leg))
+    return legs
 
 
-def _after(times: np.ndarray, start: float) -> np.ndarray:
-    return times[times >= start]
+def _march(task, flow, start, state, depths, rtol, stop_when_degenerate=False) -> Leg:
+    return integrate(
+        flow,
+        start,
+        state,
+        task.depths[-1],
+        depths[depths >= start],
+        rtol=rtol,
+        atol=_absolute_tolerances(task, flow, state),
+        origin=0.0,
+        knots=None if task.is_constant else task.depths,
+        stop_when_degenerate=stop_when_degenerate,
+    )
 
 
 def _absolute_tolerances(task: _Task, flow, state: np.ndarray) -> np.ndarray:
     atol = np.full(state.size, SAFETY * task.atol)
     if isinstance(flow, CovarianceFlow):
-        size = np.sqrt(np.trace(task.covariance)) or 1.0
-        atol[task.system.dim :] *= size
+        atol[task.system.dim :] = _covariance_tolerance(task)
     elif task.transition:
         atol[flow.size :] = SAFETY * ABSOLUTE_SHARE * task.rtol
     return atol
 
 
-def _gather(task: _Task, legs, method: str) -> _Solution:
-    dim, times, means, covariances, factors = task.system.dim, [], [], [], []
-    last = -np.inf
+def _covariance_tolerance(task: _Task) -> float:
+    return SAFETY * task.atol * float(np.sqrt(np.trace(task.covariance)) or 1.0)
+
+
+def _gather(task: _Task, legs: list[tuple]) -> _Solution:
+    dim, last, means, covariances, factors = task.system.dim, -np.inf, [], [], []
     for flow, leg in legs:
-        fresh = leg.times > last
-        last = leg.times[-1] if leg.times.size else last
-        states = leg.states[:, fresh]
-        times.append(leg.times[fresh])
+        states = leg.states[:, leg.times > last]
+        last = max([last, *leg.times[-1:]])
         means.append(states[:dim])
         if isinstance(flow, CovarianceFlow):
-            full = vech_index(dim).full
-            covariances.append(states[dim:][full].reshape(dim, dim, -1))
+            covariances.append(_unpacked(states[dim:], dim))
         else:
-            L = states[dim : flow.size].reshape(dim, flow.rank, -1)
-            factors.append(L)
-            covariances.append(_products(L))
-    transition = None
-    if task.transition:
-        transition = states[flow.size :].reshape(dim, dim, -1)
+            factors.append(states[dim : flow.size].reshape(dim, flow.rank, states.shape[1]))
+            covariances.append(_products(factors[-1]))
     return _Solution(
-        np.concatenate(times),
         np.concatenate(means, axis=1),
         np.concatenate(covariances, axis=2),
         factors[0] if len(legs) == 1 and factors else None,
-        transition,
-        method,
+        states[flow.size :].reshape(dim, dim, -1) if task.transition else None,
+        "factor" if factors else "covariance",
     )
+
+
+def _unpacked(vech: np.ndarray, dim: int) -> np.ndarray:
+    return vech[vech_index(dim).full].reshape(dim, dim, *vech.shape[1:])
 
 
 def _products(L: np.ndarray) -> np.ndarray:
@@ -375,67 +347,59 @@ def _products(L: np.ndarray) -> np.ndarray:
 
 def _iterate(task: _Task, method: str) -> _Solution:
     dim, dt = task.system.dim, task.system.dt
-    layers = np.rint((task.times - task.times[0]) / dt).astype(int)
     in_factor = method != "covariance"
     index = vech_index(dim)
-    state = np.concatenate(
-        [
-            task.mean,
-            task.factor.reshape(-1) if in_factor else task.covariance[index.rows, index.columns],
-        ]
-    )
-    Psi = np.eye(dim)
-    kept_states, kept_transitions = [], []
-    layer, overflow = 0, None
-    field_at = task.field_at()
+    packed = task.factor.reshape(-1) if in_factor else task.covariance[index.rows, index.columns]
+    state, Psi = np.concatenate([task.mean, packed]), np.eye(dim)
+    kept, transitions = [state], [Psi]
+    layer, overflow, field_at = 0, None, task.field_at()
     with np.errstate(over="ignore", invalid="ignore"):
-        for wanted in layers:
+        for wanted in np.rint(task.depths[1:] / dt).astype(int):
             while layer < wanted and overflow is None:
-                field = field_at(task.times[0] + layer * dt)
-                Psi = Psi + dt * field.drift(_covariance_of(state, dim, in_factor)) @ Psi
+                field = field_at(layer * dt)
+                if task.transition:
+                    Psi = Psi + dt * field.drift(_covariance_of(state, dim, in_factor)) @ Psi
                 state = field.factor_form(state) if in_factor else field.covariance_form(state)
                 layer += 1
-                if not np.isfinite(_covariance_of(state, dim, in_factor)).all():
+                moments = (state, Psi, _covariance_of(state, dim, in_factor))
+                if not all(np.isfinite(array).all() for array in moments):
                     overflow = layer
             if overflow is not None:
                 break
-            kept_states.append(state)
-            kept_transitions.append(Psi)
-    states = np.stack(kept_states, axis=1)
-    L = states[dim:].reshape(dim, -1, states.shape[1]) if in_factor else None
-    covariance = _products(L) if in_factor else states[dim:][index.full].reshape(dim, dim, -1)
+            kept.append(state)
+            transitions.append(Psi)
+    states = np.stack(kept, axis=1)
+    L = states[dim:].reshape(dim, task.factor.shape[1], -1) if in_factor else None
     return _Solution(
-        task.times[: states.shape[1]],
         states[:dim],
-        covariance,
+        _products(L) if in_factor else _unpacked(states[dim:], dim),
         L,
-        np.stack(kept_transitions, axis=2) if task.transition else None,
+        np.stack(transitions, axis=2) if task.transition else None,
         "factor" if in_factor else "covariance",
-        None if overflow is None else float(task.times[0] + overflow * dt),
+        None if overflow is None else float(overflow * dt),
         None if overflow is None else float(dt),
     )
 
 
 def _covariance_of(state: np.ndarray, dim: int, in_factor: bool) -> np.ndarray:
-    if in_factor:
-        L = state[dim:].reshape(dim, -1)
-        return L @ L.T
-    return state[dim:].take(vech_index(dim).full.reshape(dim, dim))
+    if not in_factor:
+        return _unpacked(state[dim:], dim)
+    L = state[dim:].reshape(dim, state.size // dim - 1)
+    return L @ L.T
 
 
 # -- the result -----------------------------------------------------------------------------------
 
 
-def _response(task: _Task, solution: _Solution, params) -> MomentResponse:
-    system, count = task.system, solution.times.size
+def _response(task: _Task, solution: _Solution, times: np.ndarray, params) -> MomentResponse:
+    system, count = task.system, solution.mean.shape[1]
     index = vech_index(system.dim)
     packed = np.concatenate([solution.mean, solution.covariance[index.rows, index.columns]])
     states = packed
     if task.follows_factor:
-        L = solution.factor
-        states = np.concatenate([solution.mean, L.reshape(-1, count)])
+        states = np.concatenate([solution.mean, solution.factor.reshape(-1, count)])
     response = MomentResponse(
-        solution.times,
+        times[:count],
         packed[system._rows],
         states,
         task.signal[:, :count],
@@ -448,29 +412,33 @@ def _response(task: _Task, solution: _Solution, params) -> MomentResponse:
         params=params,
     )
     response.mean, response.covariance = solution.mean, solution.covariance
-    response._factor, response.rank = solution.factor, task.factor.shape[1]
+    response._factor, response.rank = solution.factor, task.rank
     response.transition, response.method = solution.transition, solution.method
-    response.blow_up_time = solution.blow_up_time
-    response.blow_up_error = solution.blow_up_error
+    response.blow_up_time = response.blow_up_error = None
     if solution.blow_up_time is not None:
-        warnings.warn(_blow_up_message(task, solution), BlowUpWarning, stacklevel=3)
+        response.blow_up_time = float(times[0] + solution.blow_up_time)
+        response.blow_up_error = float(
+            solution.blow_up_error + 10 * np.spacing(abs(response.blow_up_time))
+        )
+        warnings.warn(_blow_up_message(task, solution, response), BlowUpWarning, stacklevel=3)
     return response
 
 
-def _blow_up_message(task: _Task, solution: _Solution) -> str:
-    kept = f"the response ends at depth {solution.times[-1]:.6g}"
+def _blow_up_message(task: _Task, solution: _Solution, response: MomentResponse) -> str:
+    kept = f"the response ends at depth {response.t[-1]:.6g}"
     if task.system.dt:
+        layer = round(solution.blow_up_time / task.system.dt)
         return (
-            f"the moments exceed the floating-point range at depth {solution.blow_up_time:.6g} "
-            f"(layer {round((solution.blow_up_time - task.times[0]) / task.system.dt)}); {kept}"
+            f"the moments exceed the floating-point range at depth {response.blow_up_time:.6g} "
+            f"(layer {layer}); {kept}"
         )
     return (
-        f"the covariance escapes to infinity at depth {solution.blow_up_time:.10g} "
-        f"(estimated error {solution.blow_up_error:.1g}); {kept}"
+        f"the covariance escapes to infinity at depth {response.blow_up_time:.10g} "
+        f"(estimated error {response.blow_up_error:.1g}); {kept}"
     )
 
 
-# -- reading arguments ------------------------------------------------------------------------------
+# -- reading arguments ----------------------------------------------------------------------------
 
 
 def _as_system(system) -> MomentSystem:
@@ -506,35 +474,75 @@ def _depths(timepts: ArrayLike, dt: float) -> np.ndarray:
     return times
 
 
+def _field(system: MomentSystem, params: Mapping[str, Any] | None) -> MomentField:
+    check_parameters(params)
+    return system.field(params)
+
+
+def _check_method(method: str, task: _Task) -> str:
+    if method not in METHODS:
+        raise ParameterError(f"method: expected one of {', '.join(METHODS)}, found {method!r}")
+    needs_factor = task.transition or task.follows_factor
+    if method == "covariance" and needs_factor:
+        raise ParameterError(
+            "method: expected 'factor' for a transition matrix or a factor-form system, found "
+            "'covariance'; drop method or use the covariance form"
+        )
+    if method != "auto":
+        return method
+    if needs_factor or task.system.dt:
+        return "factor"
+    values = np.linalg.eigvalsh(task.covariance)
+    return "covariance" if values[0] > COVARIANCE_RATIO * values[-1] else "factor"
+
+
 def _input_signal(inputs: ArrayLike, system: MomentSystem, times: np.ndarray) -> np.ndarray:
-    if isinstance(inputs, (list, tuple)) and len(inputs) == system.ninputs and system.ninputs:
-        rows = [np.atleast_1d(real_array(row, "inputs")) for row in inputs]
-        if {row.size for row in rows} <= {1, times.size}:
-            return np.stack([np.broadcast_to(row.reshape(-1), times.shape) for row in rows])
+    if isinstance(inputs, (list, tuple)) and len(inputs) != times.size:
+        # As in python-control: each element is a number, a vector of constants, or time series.
+        inputs = np.vstack([_input_block(block, times.size) for block in inputs] or [[]])
     array = real_array(inputs, "inputs")
     shape = (system.ninputs, times.size)
-    if array.ndim == 1 and array.size == system.ninputs:
+    if array.ndim == 1 and array.size == system.ninputs != 1:
         array = array[:, None]
     if array.ndim == 0 or array.shape in (shape, (system.ninputs, 1)):
         return np.array(np.broadcast_to(array, shape))
-    if system.ninputs == 1 and array.shape == times.shape:
-        return array[None]
+    if array.ndim == 1 and system.ninputs == 1 and array.size in (1, times.size):
+        return np.array(np.broadcast_to(array, shape))
     raise ShapeError(
         f"inputs: expected a number, {system.ninputs} values, or shape {shape}, found "
         f"{array.shape}; put time on the last axis"
     )
 
 
-def _initial_moments(system: MomentSystem, initial) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _input_block(block: ArrayLike, count: int) -> np.ndarray:
+    array = real_array(block, "inputs")
+    if array.ndim == 2 or (array.ndim == 1 and array.size == count):
+        array = np.atleast_2d(array)
+    else:
+        array = array.reshape(-1, 1)
+    if array.shape[1] not in (1, count):
+        raise ShapeError(
+            f"inputs: expected elements with {count} points of depth, found shape "
+            f"{np.shape(block)}; sample every input on the grid"
+        )
+    return np.broadcast_to(array, (array.shape[0], count))
+
+
+def _initial_moments(system: MomentSystem, initial) -> tuple:
+    # mean, covariance, a factor of it, and its rank
     dim = system.dim
-    if system.form == "factor" and not isinstance(initial, (tuple, list)):
-        state = real_array(initial, "initial")
-        if state.shape == (system.nstates,):
-            L = state[dim:].reshape(dim, system.rank)
-            return state[:dim], L @ L.T, L
+    if system.form == "factor" and isinstance(initial, np.ndarray):
+        state = real_array(initial, "initial").reshape(-1)
+        if state.size != system.nstates:
+            raise ShapeError(
+                f"initial: expected (mean, covariance) or a packed state of {system.nstates} "
+                f"entries, found shape {initial.shape}; use system.state_vector(mean, covariance)"
+            )
+        L = state[dim:].reshape(dim, system.rank)
+        return state[:dim], L @ L.T, L, factor(L @ L.T).shape[1]
     mean, covariance = read_moments(initial, "initial", dim)
     L = factor(covariance)
+    rank = L.shape[1]
     if system.form == "factor":
-        state = system.state_vector(mean, covariance)
-        L = state[dim:].reshape(dim, system.rank)
-    return mean, covariance, L
+        L = system.state_vector(mean, covariance)[dim:].reshape(dim, system.rank)
+    return mean, covariance, L, rank

@@ -1,0 +1,1 @@
+"""Equilibria of the moment system and the linear analysis around them."""

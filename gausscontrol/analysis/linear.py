@@ -1,0 +1,446 @@
+"""Linear analysis of the moment system around an equilibrium (Theory 2.3, 4.2, 7.1c).
+
+    d/dt (dmu, dSigma) = [ M + Vbar   * ] (dmu, dSigma) + B_u u,     y = C (dmu, dSigma)
+                         [    0       L ]
+
+Everything is computed from the exact linearisation with slycot. At an unstable point norms and
+Gramians do not exist: they are None, and `reasons` says why. For dt > 0 the bilinear transform
+carries the discrete system to a continuous one with the same Gramians and H-infinity norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import control as ct
+import numpy as np
+
+from gausscontrol.analysis.equilibrium import Equilibrium, find_equilibria, find_equilibrium
+from gausscontrol.analysis.spectra import form_maximum
+from gausscontrol.errors import MatrixEquationError, ParameterError
+from gausscontrol.linalg import measures
+from gausscontrol.linalg.equations import solve_lyapunov
+from gausscontrol.linalg.symmetric import symmetrise, unvech
+from gausscontrol.model.moments import MomentField, pack
+from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.systems.iosys import moment_system
+
+__all__ = ["EquilibriumAnalysis", "LyapunovSolution", "analyze"]
+
+# Norms and Gramians cost tens of n^3 operations; beyond this many states they are refused.
+LARGEST_SYSTEM = 400
+BIAS_INPUTS = frozenset({"b", "k"})
+
+
+class LyapunovSolution(NamedTuple):
+    """P > 0 with A^T P + P A = -I (P - A^T P A = I for dt > 0), and the margin it was checked to.
+
+    The margin is -lambda_max(A^T P + P A) minus rounding, or its discrete counterpart.
+    """
+
+    matrix: np.ndarray
+    margin: float
+
+
+class _Realisation(NamedTuple):
+    # A state-space system in continuous form, on which slycot works.
+    A: np.ndarray
+    B: np.ndarray
+    C: np.ndarray
+    D: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class EquilibriumAnalysis:
+    """Linear analysis of a moment system at an equilibrium; made by `analyze`.
+
+    Attributes
+    ----------
+    model : GaussianTransformer
+    equilibrium : Equilibrium
+    inputs : tuple of str
+        Parameters that act as inputs.
+    system : ct.StateSpace
+        The exact linearisation, with signal names.
+    reasons : dict
+        Why a figure is None, by its name; filled as figures are asked for.
+    """
+
+    model: GaussianTransformer
+    equilibrium: Equilibrium
+    inputs: tuple[str, ...]
+    system: ct.StateSpace
+    reasons: dict[str, str]
+
+    # -- eigenvalues ------------------------------------------------------------------------------
+
+    @cached_property
+    def poles(self) -> np.ndarray:
+        """Eigenvalues of the linearisation, rightmost first. [1/t] (none for dt > 0)."""
+        dim = self.model.dim
+        A = self.system.A
+        # Block triangular: two smaller problems give more accurate eigenvalues.
+        values = np.concatenate([np.linalg.eigvals(A[:dim, :dim]), np.linalg.eigvals(A[dim:, dim:])])
+        key = -np.abs(values) if self.model.dt else -values.real
+        return values[np.argsort(key, kind="stable")]
+
+    @property
+    def covariance_abscissa(self) -> float:
+        """Largest real part among the covariance poles; log(radius)/dt for dt > 0. [1/t]"""
+        return self.equilibrium.covariance_abscissa
+
+    @property
+    def mean_abscissa(self) -> float:
+        """Largest real part among the mean poles; log(radius)/dt for dt > 0. [1/t]"""
+        return self.equilibrium.mean_abscissa
+
+    @property
+    def abscissa(self) -> float:
+        """The larger of the two. [1/t]"""
+        return max(self.covariance_abscissa, self.mean_abscissa)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the equilibrium is locally exponentially stable."""
+        return self.equilibrium.is_stable
+
+    @cached_property
+    def _rates(self) -> np.ndarray:
+        # Poles as continuous rates.
+        if not self.model.dt:
+            return self.poles.astype(complex)
+        with np.errstate(divide="ignore"):
+            return np.log(self.poles.astype(complex)) / self.model.dt
+
+    @cached_property
+    def damping(self) -> np.ndarray:
+        """Damping table, (n, 3): pole (as a rate), natural frequency, damping ratio. [1/t]"""
+        rates = self._rates
+        frequency = np.abs(rates)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(frequency > 0, -rates.real / frequency, 1.0)
+        return np.stack([rates, frequency, ratio], axis=1)
+
+    @cached_property
+    def time_constants(self) -> np.ndarray:
+        """-1 / Re(pole) for every pole, infinite on the imaginary axis, slowest first. [t]"""
+        with np.errstate(divide="ignore"):
+            return -1 / self._rates.real
+
+    # -- Lyapunov and the form --------------------------------------------------------------------
+
+    @cached_property
+    def lyapunov(self) -> LyapunovSolution | None:
+        """Lyapunov matrix of the linearisation with its verified margin."""
+        return self._figure("lyapunov", self._lyapunov)
+
+    def _lyapunov(self) -> LyapunovSolution:
+        A = self._whole.A
+        P = symmetrise(solve_lyapunov(A.T, np.eye(len(A))))
+        if self.model.dt:
+            A = self.system.A
+            # The bilinear transform keeps P up to a congruence that this undoes.
+            P = symmetrise(_discrete_lyapunov(A))
+            decay = P - A.T @ P @ A
+        else:
+            decay = -(A.T @ P + P @ A)
+        rounding = 8 * len(A) * np.finfo(float).eps * np.linalg.norm(P, 2) * np.linalg.norm(A, 2)
+        margin = float(min(np.linalg.eigvalsh(symmetrise(decay))[0], np.linalg.eigvalsh(P)[0]))
+        if not margin > rounding:
+            raise MatrixEquationError(
+                f"the Lyapunov matrix fails its check by {rounding - margin:.2g}: "
+                "the linearisation is too ill-conditioned"
+            )
+        return LyapunovSolution(P, margin - rounding)
+
+    @cached_property
+    def attention_form_margin(self) -> float:
+        """alpha of Theory 4.2; positive means that the covariance is globally stable. [1/t]"""
+        return -form_maximum(self.model.whiten(self.equilibrium.covariance))
+
+    @property
+    def optimal_form_margin(self) -> float:
+        """tr A / d, which alpha cannot exceed. [1/t]"""
+        return float(np.trace(self.model.A)) / self.model.dim
+
+    # -- norms and Gramians -----------------------------------------------------------------------
+
+    @cached_property
+    def stability_radius(self) -> float | None:
+        """Spectral norm of the smallest complex perturbation of A that destabilises it."""
+        return self._figure("stability_radius", self._stability_radius)
+
+    def _stability_radius(self) -> float:
+        if not self.model.dt:
+            return measures.distance_to_instability(self._whole.A)
+        identity = np.eye(len(self.system.A))
+        zero = np.zeros_like(identity)
+        resolvent = _bilinear(self.system.A, identity, identity, zero)
+        return 1 / measures.hinf_norm(*resolvent)[0]
+
+    @cached_property
+    def hinf_norm(self) -> float | None:
+        """H-infinity norm from the inputs to the outputs."""
+        return self._figure("hinf_norm", lambda: measures.hinf_norm(*self._driven)[0])
+
+    @cached_property
+    def h2_norm(self) -> float | None:
+        """H2 norm from the inputs to the outputs."""
+        return self._figure("h2_norm", self._h2_norm)
+
+    def _h2_norm(self) -> float:
+        driven = self._driven
+        if not self.model.dt:
+            return measures.h2_norm(driven.A, driven.B, driven.C)
+        gramian = measures.controllability_gramian(driven.A, driven.B)
+        C = self._rows_driven
+        return float(np.sqrt(np.trace(C @ gramian @ C.T)))
+
+    @cached_property
+    def controllability_gramian(self) -> np.ndarray | None:
+        """Controllability Gramian of the full state."""
+        return self._figure("controllability_gramian", self._controllability_gramian)
+
+    def _controllability_gramian(self) -> np.ndarray:
+        driven = self._driven
+        gramian = measures.controllability_gramian(driven.A, driven.B)
+        full = np.zeros((self.system.nstates, self.system.nstates))
+        full[: len(gramian), : len(gramian)] = gramian
+        return full
+
+    @cached_property
+    def observability_gramian(self) -> np.ndarray | None:
+        """Observability Gramian of the full state."""
+        return self._figure(
+            "observability_gramian",
+            lambda: measures.observability_gramian(self._whole.A, self._whole.C),
+        )
+
+    @cached_property
+    def hankel_singular_values(self) -> np.ndarray | None:
+        """Hankel singular values, largest first; zero for what inputs cannot reach."""
+        return self._figure("hankel_singular_values", self._hankel_singular_values)
+
+    def _hankel_singular_values(self) -> np.ndarray:
+        driven = self._driven
+        values = measures.hankel_singular_values(driven.A, driven.B, driven.C)
+        return np.concatenate([values, np.zeros(self.system.nstates - len(values))])
+
+    @property
+    def covariance_is_controllable(self) -> bool:
+        """False when every input is b or k, which do not enter Sigma'."""
+        return not set(self.inputs) <= BIAS_INPUTS
+
+    @cached_property
+    def _whole(self) -> _Realisation:
+        return self._realise(slice(None))
+
+    @cached_property
+    def _driven(self) -> _Realisation:
+        # Inputs b and k move the mean only, and the mean does not act on Sigma.
+        rows = slice(None) if self.covariance_is_controllable else slice(self.model.dim)
+        return self._realise(rows)
+
+    @property
+    def _rows_driven(self) -> np.ndarray:
+        return self.system.C[:, : len(self._driven.A)]
+
+    def _realise(self, rows: slice) -> _Realisation:
+        s = self.system
+        parts = (s.A[rows, rows], s.B[rows], s.C[:, rows], s.D)
+        return _bilinear(*parts) if self.model.dt else _Realisation(*parts)
+
+    def _figure(self, name: str, compute: Callable[[], Any]) -> Any:
+        if not self.is_stable:
+            self.reasons[name] = f"the equilibrium is not stable (abscissa {self.abscissa:.4g})"
+            return None
+        if self.system.nstates > LARGEST_SYSTEM:
+            self.reasons[name] = (
+                f"{self.system.nstates} states exceed the {LARGEST_SYSTEM} this is computed for"
+            )
+            return None
+        try:
+            return compute()
+        except MatrixEquationError as error:
+            self.reasons[name] = str(error)
+            return None
+
+    # -- sensitivity and report -------------------------------------------------------------------
+
+    def sensitivity(self, parameter: str) -> np.ndarray:
+        """Return dSigma*/dtheta for a parameter.
+
+        Parameters
+        ----------
+        parameter : {"A", "V", "B", "b", "k"}
+
+        Returns
+        -------
+        (d, d, ...) ndarray
+            The derivative of Sigma* in each entry of the parameter, whose shape follows: (d, d)
+            for A, (h, d, d) for V and B. Zero for b and k, which do not enter Sigma'.
+
+        Raises
+        ------
+        ParameterError
+            If the name is unknown, or the linearisation is singular, so that Sigma* is not a
+            differentiable function of the parameters.
+
+        Notes
+        -----
+        Theory 7.1c: dSigma*/dtheta = -L^-1 dF/dtheta.
+        """
+        if parameter not in ("A", "V", "B", "b", "k"):
+            raise ParameterError(
+                f"parameter: expected one of A, V, B, b, k, found {parameter!r}"
+            )
+        dim = self.model.dim
+        field = MomentField.of(self.model)
+        x = pack(np.zeros(dim), self.equilibrium.covariance)
+        forcing = field.input_jacobian(x, (parameter,))[dim:]
+        L = field.covariance_jacobian(self.equilibrium.covariance)
+        if self.model.dt:
+            L = L - np.eye(len(L))
+        if not np.linalg.cond(L) < 1e13:
+            raise ParameterError(
+                "equilibrium: expected an isolated one, found a singular linearisation; "
+                "its covariance is no differentiable function of the parameters"
+            )
+        derivative = unvech(np.linalg.solve(L, -forcing))
+        return derivative.reshape(dim, dim, *getattr(self.model, parameter).shape)
+
+    def __str__(self) -> str:
+        return "\n".join(_report(self))
+
+
+def analyze(
+    model: GaussianTransformer,
+    equilibrium: Equilibrium | None = None,
+    *,
+    inputs: str | tuple[str, ...] = ("b",),
+    outputs: str | tuple[str, ...] | None = None,
+) -> EquilibriumAnalysis:
+    """Analyse the linearisation of the moment system at an equilibrium.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    equilibrium : Equilibrium, optional
+        By default the first that `find_equilibria` gives, a stable one if there is any.
+    inputs, outputs : str or tuple of str, optional
+        As in `moment_system`.
+
+    Returns
+    -------
+    EquilibriumAnalysis
+
+    Raises
+    ------
+    EquilibriumNotFound
+        If none was given and none is found.
+    ParameterError
+        If the equilibrium is of another model or has no mean.
+
+    Notes
+    -----
+    Theory 2.3. From the inputs ("b",) the covariance cannot be reached, so norms are those of
+    the mean; the report says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2))
+    >>> analysis = gct.analyze(model)
+    >>> bool(np.allclose(analysis.abscissa, -0.5)), bool(np.allclose(analysis.hinf_norm, 2))
+    (True, True)
+    """
+    if equilibrium is None:
+        found = find_equilibria(model)
+        equilibrium = found[0] if found else find_equilibrium(model)
+    if not isinstance(equilibrium, Equilibrium):
+        raise ParameterError(
+            f"equilibrium: expected an Equilibrium, found {type(equilibrium).__name__}; "
+            "make one with find_equilibrium(model, guess)"
+        )
+    if equilibrium.model != model:
+        raise ParameterError(
+            "equilibrium: expected one of this model, found one of another; "
+            "find it again with find_equilibrium(model, equilibrium.covariance)"
+        )
+    system = moment_system(model, inputs=inputs, outputs=outputs, name=model.name)
+    linear = system.linearize(equilibrium.operating_point(system), copy_names=True)
+    return EquilibriumAnalysis(model, equilibrium, system.channels, linear, {})
+
+
+def _bilinear(A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray) -> _Realisation:
+    # z = (1 + s)/(1 - s); the factor sqrt(2) makes the Gramians those of the discrete system.
+    inverse = np.linalg.inv(A + np.eye(len(A)))
+    return _Realisation(
+        (A - np.eye(len(A))) @ inverse,
+        np.sqrt(2) * inverse @ B,
+        np.sqrt(2) * C @ inverse,
+        D - C @ inverse @ B,
+    )
+
+
+def _discrete_lyapunov(A: np.ndarray) -> np.ndarray:
+    # P - A^T P A = I is the observability Gramian of (A, I).
+    identity = np.eye(len(A))
+    continuous = _bilinear(A, identity, identity, np.zeros_like(A))
+    return measures.observability_gramian(continuous.A, continuous.C)
+
+
+def _report(an: EquilibriumAnalysis) -> list[str]:
+    model, eq = an.model, an.equilibrium
+    rate = "per unit depth"
+    rows = [
+        ("equilibrium", f"{eq.method}, residual {eq.residual:.1e} relative"),
+        ("existence radius", _shown(eq.existence_radius, "[x]^2, proven", "not proven")),
+        ("mean", f"norm {np.linalg.norm(eq.mean):.6g} [x]"),
+        ("covariance", "eigenvalues {:.6g} to {:.6g} [x]^2".format(*_extremes(eq.covariance))),
+        ("abscissa, covariance", f"{an.covariance_abscissa:.6g} {rate}"),
+        ("abscissa, mean", f"{an.mean_abscissa:.6g} {rate}"),
+        ("slowest time constant", f"{_slowest(an):.6g} [t]"),
+        ("least damping ratio", f"{an.damping[:, 2].real.min():.4g}"),
+        (
+            "attention form margin",
+            f"{an.attention_form_margin:.6g} {rate} (at most {an.optimal_form_margin:.6g})",
+        ),
+        ("Lyapunov margin", _shown(an.lyapunov and an.lyapunov.margin, "", an.reasons, "lyapunov")),
+        ("stability radius", _shown(an.stability_radius, rate, an.reasons, "stability_radius")),
+        (
+            f"H-infinity norm from {', '.join(an.inputs)}",
+            _shown(an.hinf_norm, "", an.reasons, "hinf_norm"),
+        ),
+        (f"H2 norm from {', '.join(an.inputs)}", _shown(an.h2_norm, "", an.reasons, "h2_norm")),
+    ]
+    width = max(len(label) for label, _ in rows)
+    title = f"Linear analysis of {model.name or 'the model'}: d = {model.dim}, " + (
+        f"layers of depth {model.dt:g}" if model.dt else "continuous depth"
+    )
+    lines = [title] + [f"  {label:<{width}}  {text}" for label, text in rows]
+    if not an.covariance_is_controllable:
+        lines.append(
+            f"  Sigma does not depend on {', '.join(an.inputs)}: the covariance is uncontrollable "
+            "from the inputs, and norms are those of the mean."
+        )
+    return lines
+
+
+def _extremes(covariance: np.ndarray) -> tuple[float, float]:
+    values = np.linalg.eigvalsh(covariance)
+    return values[0], values[-1]
+
+
+def _slowest(an: EquilibriumAnalysis) -> float:
+    return float(-1 / an.abscissa) if an.abscissa else np.inf
+
+
+def _shown(value: float | None, unit: str, reasons: Any, name: str | None = None) -> str:
+    if value is not None:
+        return f"{value:.6g} {unit}".rstrip()
+    return reasons if name is None else f"none: {reasons[name]}"

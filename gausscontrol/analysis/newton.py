@@ -1,0 +1,225 @@
+"""Newton's method for F(Sigma) = 0 on positive definite matrices (Theory 3.3 and 3.4).
+
+    Sigma = S^(1/2) (I + E) S^(1/2),     L(E) = -F(I)     in coordinates whitened at the iterate S
+
+Whitening at every iterate makes the method independent of coordinates, and turns "E is too
+large" into "I + E is not positive". With dt > 0 the same is done for the map's fixed points,
+(Sigma+ - Sigma) / dt = M Sigma + Sigma M^T + dt M Sigma M^T.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, gmres
+
+from gausscontrol.analysis.spectra import dense_operator, linear_operator
+from gausscontrol.linalg.symmetric import smat, svec, symmetrise, whitening
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["Root", "existence_radius", "polish", "scaled_residual"]
+
+DENSE_DIM = 20
+# Above this size an explicit inverse of the linearisation is not formed.
+INVERSE_DIM = 32
+MAX_ITERATIONS = 40
+# Residuals, relative to |A| + |T(I)| in whitened coordinates.
+CONVERGED = 1e-9
+STAGNATION = 0.5
+# The smallest eigenvalue a step may leave to I + E, and the largest it may reach.
+SHRINK, STRETCH = 0.1, 10.0
+
+
+@dataclass(frozen=True)
+class Root:
+    """A solution of F(Sigma) = 0 with its relative residual."""
+
+    covariance: np.ndarray
+    residual: float
+
+
+def scaled_residual(white: GaussianTransformer) -> tuple[np.ndarray, float]:
+    """Return F at the identity and its norm over that of its terms.
+
+    Parameters
+    ----------
+    white : GaussianTransformer
+        The model whitened at the point in question.
+
+    Returns
+    -------
+    (d, d) ndarray, float
+        F(I), or (Sigma+ - Sigma)/dt, and |F(I)|_F / (2 |A|_F + 2 |T(I)|_F).
+    """
+    attention = white.heads.attention(np.eye(white.dim))
+    M = white.A + attention
+    rate = M + M.T
+    if white.dt:
+        rate = rate + white.dt * M @ M.T
+    scale = 2 * (np.linalg.norm(white.A) + np.linalg.norm(attention))
+    return rate, float(np.linalg.norm(rate) / scale) if scale > 0 else 0.0
+
+
+def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
+    """Run Newton's method from a positive definite guess.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    covariance : (d, d) ndarray
+        Positive definite.
+
+    Returns
+    -------
+    Root or None
+        None if it does not converge to a positive definite solution.
+    """
+    best: Root | None = None
+    for _ in range(MAX_ITERATIONS):
+        values = np.linalg.eigvalsh(covariance)
+        if not values[0] > 1e-13 * values[-1]:
+            return None
+        R, root = whitening(covariance)
+        white = model.in_coordinates(R, root)
+        rate, residual = scaled_residual(white)
+        if best is not None and best.residual < CONVERGED and residual > STAGNATION * best.residual:
+            return best if best.residual <= residual else Root(covariance, residual)
+        if best is None or residual < best.residual:
+            best = Root(covariance, residual)
+        step = _newton_step(white, rate)
+        if step is None:
+            break
+        covariance = symmetrise(root @ (np.eye(model.dim) + _damped(step)) @ root)
+    return best if best is not None and best.residual < CONVERGED else None
+
+
+def _damped(E: np.ndarray) -> np.ndarray:
+    values = np.linalg.eigvalsh(E)
+    share = min(1.0, (1 - SHRINK) / max(-values[0], 1e-300), STRETCH / max(values[-1], 1e-300))
+    return share * E
+
+
+def _newton_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
+    if white.dim <= DENSE_DIM:
+        return _dense_step(white, rate)
+    step = _krylov_step(white, rate)
+    return _dense_step(white, rate) if step is None and white.dim <= 64 else step
+
+
+def _dense_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
+    operator = _fixed_point_operator(dense_operator(white), white.dt)
+    try:
+        step = np.linalg.solve(operator, -svec(rate))
+    except np.linalg.LinAlgError:
+        return None
+    return smat(step) if np.isfinite(step).all() else None
+
+
+def _fixed_point_operator(operator: np.ndarray, dt: float) -> np.ndarray:
+    return (operator - np.eye(operator.shape[0])) / dt if dt else operator
+
+
+def _krylov_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
+    forward, dt = linear_operator(white), white.dt
+    size = forward.shape[0]
+
+    def apply(v: np.ndarray) -> np.ndarray:
+        return (forward @ v - v) / dt if dt else forward @ v
+
+    operator = LinearOperator((size, size), matvec=apply, dtype=float)
+    target = -svec(rate)
+    step, failed = gmres(
+        operator, target, rtol=1e-10, restart=80, maxiter=5, M=_lyapunov_preconditioner(white)
+    )
+    error = np.linalg.norm(apply(step) - target)
+    if failed and not error < 1e-3 * np.linalg.norm(target):
+        return None
+    return smat(step)
+
+
+def _lyapunov_preconditioner(white: GaussianTransformer) -> LinearOperator | None:
+    # One head near balance: V E B + B^T E V^T = R is W E + E W^T = B^-T R B^-1 with W = B^-T V,
+    # diagonal in the eigenvectors of W.
+    if white.n_heads != 1 or white.dt:
+        return None
+    V, B = white.V[0], white.B[0]
+    if not np.linalg.cond(B) < 1e8:
+        return None
+    inverse = np.linalg.inv(B)
+    values, vectors = np.linalg.eig(inverse.T @ V)
+    sums = values[:, None] + values
+    if not np.linalg.cond(vectors) < 1e6 or np.abs(sums).min() < 1e-10 * np.abs(sums).max():
+        return None
+    back = np.linalg.inv(vectors)
+
+    def solve(v: np.ndarray) -> np.ndarray:
+        right = inverse.T @ smat(np.ravel(v)) @ inverse
+        inner = back @ right @ back.T / sums
+        return svec(symmetrise((vectors @ inner @ vectors.T).real))
+
+    size = white.dim * (white.dim + 1) // 2
+    return LinearOperator((size, size), matvec=solve, dtype=float)
+
+
+def existence_radius(
+    white: GaussianTransformer, form_margin: float | None = None
+) -> float | None:
+    """Return the Newton-Kantorovich radius around the identity, or None.
+
+    Parameters
+    ----------
+    white : GaussianTransformer
+        The model whitened at the computed solution.
+    form_margin : float, optional
+        alpha > 0 such that <E, L(E)> <= -2 alpha |E|^2, used beyond d = 32 in place of an
+        explicit inverse.
+
+    Returns
+    -------
+    float or None
+        A zero of F exists, and is unique, within this Frobenius distance of I in whitened
+        coordinates; None if the test fails or was not affordable.
+
+    Notes
+    -----
+    Theory 3.4. With beta = |L^-1|, eta = |L^-1 F(I)| and c = 4 sum_h |V_h| |B_h| the condition
+    is beta c eta <= 1/2. Rounding in F(I) is added to eta. For dt > 0 the map is cubic and
+    the test is not made.
+    """
+    if white.dt:
+        return None
+    rate, _ = scaled_residual(white)
+    beta = _inverse_norm(white, form_margin)
+    if beta is None:
+        return None
+    bound = white.heads.norm_bound()
+    terms = np.linalg.norm(white.A) + np.sqrt(white.dim) * bound
+    rounding = 8 * white.dim * np.finfo(float).eps * terms
+    eta = beta * (np.linalg.norm(rate) + rounding)
+    product = 4 * beta * bound * eta
+    if product > 0.5:
+        return None
+    # eta is the limit of the radius as the product vanishes, and 2 eta / (1 + sqrt(1 - 2 p)) is
+    # the textbook formula without its cancellation.
+    radius = float(2 * eta / (1 + np.sqrt(1 - 2 * product)))
+    return radius if radius < 1 else None
+
+
+def _inverse_norm(white: GaussianTransformer, form_margin: float | None) -> float | None:
+    # An upper bound on |L^-1|_2, valid for the approximate inverse that was computed.
+    if white.dim > INVERSE_DIM:
+        return 1 / (2 * form_margin) if form_margin is not None and form_margin > 0 else None
+    operator = dense_operator(white)
+    try:
+        inverse = np.linalg.inv(operator)
+    except np.linalg.LinAlgError:
+        return None
+    defect = _spectral_bound(np.eye(operator.shape[0]) - inverse @ operator)
+    if not defect < 0.5:
+        return None
+    return _spectral_bound(inverse) / (1 - defect)
+
+
+def _spectral_bound(matrix: np.ndarray) -> float:
+    return float(np.sqrt(np.linalg.norm(matrix, 1) * np.linalg.norm(matrix, np.inf)))

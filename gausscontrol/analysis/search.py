@@ -1,0 +1,196 @@
+"""Where to look for positive definite equilibria: starts, and the factor flow (Theory 3.3).
+
+Following (1) forward finds stable equilibria and following the reversed model (A, V) -> (-A, -V)
+finds unstable thresholds; both only have to come near, since Newton finishes. Distances are
+measured in coordinates whitened at the current point, so units do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gausscontrol.errors import IntegrationError
+from gausscontrol.linalg.symmetric import is_positive_definite, symmetrise
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.systems.integrate import FactorFlow, integrate
+
+__all__ = ["Arrival", "balanced_covariance", "default_starts", "follow_flow"]
+
+FLOW_RTOL = 1e-3
+FLOW_STEPS = 4_000
+# Depth to follow the flow, in units of 1 / |drift| at the start.
+FLOW_DEPTH = 1e4
+# Ratio of singular values of L at which a trajectory counts as heading for a singular limit.
+SINGULAR_RATIO = 1e-6
+SPREAD = 1.0
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Where a flow came to: a factor, and whether it settled there."""
+
+    factor: np.ndarray
+    settled: bool
+    reason: str  # "settled", "escape", "singular" or "unsettled"
+
+
+def balanced_covariance(model: GaussianTransformer) -> np.ndarray | None:
+    """Return -V^-1 A B^-1 for one invertible head, symmetric or not, or None.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+
+    Returns
+    -------
+    (d, d) ndarray or None
+        Solves M(Sigma) = 0; an equilibrium where it is symmetric positive definite (Theory 3.1).
+    """
+    if model.n_heads != 1:
+        return None
+    V, B = model.V[0], model.B[0]
+    if not (np.linalg.cond(V) < 1e12 and np.linalg.cond(B) < 1e12):
+        return None
+    return -np.linalg.solve(B.T, np.linalg.solve(V, model.A).T).T
+
+
+def default_starts(model: GaussianTransformer, count: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield positive definite starts at the natural scale of the model.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    count : int
+        How many random starts follow the deterministic ones.
+    seed : int
+
+    Yields
+    ------
+    (d, d) ndarray
+    """
+    scale, dim = _natural_scale(model), model.dim
+    balanced = balanced_covariance(model)
+    if balanced is not None and is_positive_definite(symmetrise(balanced)):
+        yield symmetrise(balanced)
+    key = symmetrise(model.B.sum(axis=0))
+    if np.linalg.norm(key) > 0 and np.linalg.cond(key) < 1e8:
+        # Attention acts through B, so B^-1 carries the unit of a covariance.
+        values, vectors = np.linalg.eigh(key)
+        shape = (vectors / np.abs(values)) @ vectors.T
+        yield _rescaled(model, symmetrise(shape))
+    yield scale * np.eye(dim)
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        Z = rng.normal(size=(dim, 2 * dim))
+        yield scale * 10 ** rng.uniform(-SPREAD, SPREAD) * symmetrise(Z @ Z.T) / (2 * dim)
+
+
+def _natural_scale(model: GaussianTransformer) -> float:
+    return float(np.trace(_rescaled(model, np.eye(model.dim)))) / model.dim
+
+
+def _rescaled(model: GaussianTransformer, shape: np.ndarray) -> np.ndarray:
+    # The multiple s at which tr(A + s T(shape)) = 0, or else |A| = s |T(shape)|.
+    attention = model.heads.attention(shape)
+    balance = -np.trace(model.A) / np.trace(attention) if np.trace(attention) else 0.0
+    if balance > 0 and np.isfinite(balance):
+        return balance * shape
+    norm = np.linalg.norm(attention)
+    drift = np.linalg.norm(model.A)
+    return drift / norm * shape if norm > 0 and drift > 0 else shape
+
+
+def follow_flow(
+    model: GaussianTransformer, factor: np.ndarray, tolerance: float, steps: int = FLOW_STEPS
+) -> Arrival:
+    """Follow the factor flow until it settles, escapes or becomes singular.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    factor : (d, r) ndarray
+        Start L of full column rank.
+    tolerance : float
+        Settled once |sym(L^+ M L)| is below this share of |L^+ A L| + |L^+ T L|.
+    steps : int, optional
+        Steps after which the flow counts as unsettled.
+
+    Returns
+    -------
+    Arrival
+    """
+    if model.dt:
+        return _iterate_map(model, factor, tolerance, steps)
+    field = MomentField.of(model)
+    dim, rank = factor.shape
+    flow = FactorFlow(lambda t: field, dim, rank)
+    outcome = {"reason": "unsettled"}
+
+    def stop(t: float, y: np.ndarray) -> bool:
+        verdict = _verdict(field, flow.factor(y), tolerance)
+        if verdict:
+            outcome["reason"] = verdict
+        return bool(verdict)
+
+    pace = np.linalg.norm(field.drift(factor @ factor.T)) + np.linalg.norm(model.A)
+    if pace == 0:
+        return Arrival(factor, True, "settled")
+    state = np.concatenate([np.zeros(dim), factor.reshape(-1)])
+    try:
+        leg = integrate(
+            flow,
+            0.0,
+            state,
+            FLOW_DEPTH / pace,
+            np.empty(0),
+            rtol=FLOW_RTOL,
+            atol=1e-9 * np.abs(factor).max(),
+            solver="RK23",
+            stop=stop,
+            max_steps=steps,
+        )
+    except IntegrationError:
+        return Arrival(factor, False, "unsettled")
+    reason = "escape" if leg.reason == "escape" else outcome["reason"]
+    return Arrival(flow.factor(leg.end_state), reason == "settled", reason)
+
+
+def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:
+    U, values, Wt = np.linalg.svd(L, full_matrices=False)
+    if values[-1] < SINGULAR_RATIO * values[0] or not values[0] > 0:
+        return "singular"
+    # L^+ X L up to an orthogonal change: U^T X U scaled by the singular values.
+    scale = values[None, :] / values[:, None]
+    drift = (U.T @ field.A @ U) * scale
+    attention = (U.T @ field.heads.attention(L @ L.T) @ U) * scale
+    total = drift + attention
+    size = np.linalg.norm(drift) + np.linalg.norm(attention)
+    return "settled" if np.linalg.norm(total + total.T) < 2 * tolerance * size else ""
+
+
+def _iterate_map(model, factor: np.ndarray, tolerance: float, steps: int) -> Arrival:
+    field, L = MomentField.of(model), factor
+    start = np.linalg.norm(factor)
+    for _ in range(steps):
+        L = L + model.dt * field.drift(L @ L.T) @ L
+        if not np.linalg.norm(L) < 1e8 * start:
+            return Arrival(factor, False, "escape")
+        verdict = _discrete_verdict(field, L, tolerance)
+        if verdict:
+            return Arrival(L, verdict == "settled", verdict)
+    return Arrival(L, False, "unsettled")
+
+
+def _discrete_verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:
+    U, values, _ = np.linalg.svd(L, full_matrices=False)
+    if values[-1] < SINGULAR_RATIO * values[0] or not values[0] > 0:
+        return "singular"
+    M = (U.T @ field.drift(L @ L.T) @ U) * (values[None, :] / values[:, None])
+    size = np.linalg.norm(M) + np.finfo(float).tiny
+    rate = M + M.T + field.dt * M @ M.T
+    scale = np.linalg.norm(field.A) + np.linalg.norm(field.heads.attention(L @ L.T))
+    return "settled" if np.linalg.norm(rate) < 2 * tolerance * max(size, scale) else ""

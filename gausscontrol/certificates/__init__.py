@@ -1,0 +1,1 @@
+"""Certificates: verdicts that are re-computed from their own matrices before they are returned."""

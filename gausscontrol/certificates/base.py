@@ -1,0 +1,180 @@
+"""What every certificate has in common (Theory 9.1).
+
+A certificate object that exists has been verified: its inequality was evaluated in NumPy from
+the parameters and matrices it stores, with an explicit margin for rounding and for the distance
+between the computed equilibrium and an exact one. Otherwise the call raises `NotCertified`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gausscontrol.analysis.equilibrium import Equilibrium
+from gausscontrol.errors import MatrixEquationError, NotCertified, ParameterError
+from gausscontrol.linalg.arrays import real_array
+from gausscontrol.linalg.equations import solve_lyapunov
+from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["Certificate", "Enclosure", "certified_covariance", "enclose", "hurwitz_margin"]
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(ABC):
+    """A verified statement about a model.
+
+    Attributes
+    ----------
+    model : GaussianTransformer
+    statement : str
+        What is certified, in one sentence.
+    scope : str
+        "covariance and mean" or "covariance".
+    margin : float
+        By how much the deciding inequality holds, after rounding was subtracted.
+    data : dict
+        Numbers behind the verdict.
+    """
+
+    model: GaussianTransformer
+    statement: str
+    scope: str
+    margin: float
+    data: dict[str, Any] = field(repr=False)
+
+    @property
+    def verified(self) -> bool:
+        """True: an object that exists has passed its check."""
+        return self.margin > 0
+
+    @abstractmethod
+    def verify(self) -> bool:
+        """Repeat the check from the stored matrices.
+
+        Returns
+        -------
+        bool
+        """
+
+    def __str__(self) -> str:
+        lines = [f"Certified: {self.statement}", f"  scope   {self.scope}"]
+        return "\n".join([*lines, *self._details(), f"  margin  {self.margin:.3g}"])
+
+    def _details(self) -> list[str]:
+        return []
+
+
+class Enclosure(NamedTuple):
+    """A computed equilibrium in whitened coordinates, and where an exact one lies."""
+
+    white: GaussianTransformer
+    residual: np.ndarray  # F at the identity
+    radius: float  # an exact equilibrium I + Delta has |Delta|_F <= radius
+    bound: float  # sum_h |V_h| |B_h|
+    rounding: float  # error of one evaluation of the attention operator, relative to |E|
+
+
+def certified_covariance(model: GaussianTransformer, equilibrium: Any) -> np.ndarray:
+    """Read the covariance to certify and refuse one that is not positive definite.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    equilibrium : Equilibrium or (d, d) array_like
+
+    Returns
+    -------
+    (d, d) ndarray
+
+    Raises
+    ------
+    ParameterError
+        If it is no positive definite d x d matrix.
+    """
+    if not isinstance(model, GaussianTransformer):
+        raise ParameterError(
+            f"model: expected a GaussianTransformer, found {type(model).__name__}; "
+            "make one with gausscontrol.GaussianTransformer(A, B, V)"
+        )
+    if isinstance(equilibrium, Equilibrium):
+        equilibrium = equilibrium.covariance
+    value = real_array(equilibrium, "equilibrium")
+    covariance = covariance_matrix(value, "equilibrium", model.dim)
+    whitening(covariance, "equilibrium")
+    return covariance
+
+
+def enclose(model: GaussianTransformer, covariance: np.ndarray, inverse_norm: float) -> Enclosure:
+    """Prove that an exact equilibrium lies near a computed one (Theory 3.4).
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        Continuous depth.
+    covariance : (d, d) ndarray
+        Positive definite.
+    inverse_norm : float
+        An upper bound on |L^-1| in coordinates whitened at the covariance.
+
+    Returns
+    -------
+    Enclosure
+
+    Raises
+    ------
+    NotCertified
+        If the Newton-Kantorovich test fails.
+    """
+    white = model.whiten(covariance)
+    M = white.A + white.heads.attention(np.eye(white.dim))
+    residual = M + M.T
+    bound = white.heads.norm_bound()
+    # Whitening and T(I) are computed with d products of sums each; 8 d eps covers them.
+    unit = 8 * white.dim * np.finfo(float).eps
+    error = np.linalg.norm(residual) + unit * (
+        np.linalg.norm(white.A) + np.sqrt(white.dim) * bound
+    )
+    eta = inverse_norm * error
+    product = 4 * bound * inverse_norm * eta
+    radius = 2 * eta / (1 + np.sqrt(1 - 2 * product)) if product <= 0.5 else np.inf
+    if not radius < 0.5:
+        raise NotCertified(
+            f"equilibrium: |F(Sigma)| = {error:.2g} in whitened coordinates is too large to prove "
+            "an exact equilibrium nearby; polish it with find_equilibrium(model, guess)",
+            margin=0.5 - float(product),
+        )
+    return Enclosure(white, residual, float(radius), bound, unit * bound)
+
+
+def hurwitz_margin(matrix: np.ndarray, perturbation: float) -> float:
+    """Verify that a matrix is Hurwitz, by a Lyapunov inequality checked after solving it.
+
+    Parameters
+    ----------
+    matrix : (d, d) ndarray
+    perturbation : float
+        Spectral-norm distance within which every matrix must be Hurwitz too.
+
+    Returns
+    -------
+    float
+        Positive if verified: -lambda_max(M^T P + P M) - 2 |P| perturbation, with P scaled to
+        |P| = 1 and rounding subtracted. At most zero otherwise.
+    """
+    size = matrix.shape[0]
+    try:
+        P = solve_lyapunov(matrix.T, np.eye(size))
+    except MatrixEquationError:
+        return -np.inf
+    P = symmetrise(P) / np.linalg.norm(P, 2)
+    values = np.linalg.eigvalsh(P)
+    rounding = 8 * size * np.finfo(float).eps
+    if not values[0] > rounding:
+        return float(min(values[0] - rounding, 0.0))
+    product = P @ matrix
+    decay = -float(np.linalg.eigvalsh(product + product.T)[-1])
+    return decay - 2 * perturbation - 2 * rounding * float(np.linalg.norm(matrix))

@@ -1,0 +1,99 @@
+"""Structure that lets system (1) be solved or bounded in closed form (Theory 3.2, 3.7, 4.4).
+
+    V_h = v_h I for all h     Sigma' = A Sigma + Sigma A^T + Sigma G Sigma, G = sum_h v_h (B_h + B_h^T)
+    B_h = c_h B, B = B^T > 0  one effective head (V, B), V = sum_h c_h V_h
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gausscontrol.linalg.symmetric import is_positive_definite, symmetrise
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["common_key", "riccati_gain", "trace_obstruction"]
+
+# Relative deviation up to which a matrix counts as having the structure asked for.
+STRUCTURE_TOLERANCE = 1e-13
+
+
+def riccati_gain(model: GaussianTransformer) -> np.ndarray | None:
+    """Return G of the Riccati case, or None if some value matrix is not a multiple of I.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+
+    Returns
+    -------
+    (d, d) ndarray or None
+        Symmetric. [1/(t x^2)]
+    """
+    scales = np.trace(model.V, axis1=1, axis2=2) / model.dim
+    deviation = np.abs(model.V - scales[:, None, None] * np.eye(model.dim)).max(axis=(1, 2))
+    if (deviation > STRUCTURE_TOLERANCE * np.abs(scales)).any():
+        return None
+    return 2 * symmetrise(np.tensordot(scales, model.B, axes=1))
+
+
+def common_key(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (B, V) of one effective head with B = B^T > 0, or None if there is none.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+
+    Returns
+    -------
+    tuple or None
+        B (d, d) symmetric positive definite and V (d, d) with T(S) = V S B.
+    """
+    sizes = np.linalg.norm(model.B, axis=(1, 2))
+    lead = int(sizes.argmax())
+    if sizes[lead] == 0:
+        return None
+    B = model.B[lead]
+    weights = np.tensordot(model.B, B, axes=2) / sizes[lead] ** 2
+    deviation = np.linalg.norm(model.B - weights[:, None, None] * B, axis=(1, 2))
+    asymmetry = np.linalg.norm(B - B.T)
+    if max(deviation.max(), asymmetry) > STRUCTURE_TOLERANCE * sizes[lead]:
+        return None
+    B, V = symmetrise(B), np.tensordot(weights, model.V, axes=1)
+    for sign in (1.0, -1.0):
+        if is_positive_definite(sign * B):
+            return sign * B, sign * V
+    return None
+
+
+def trace_obstruction(model: GaussianTransformer) -> str | None:
+    """Say why no positive definite equilibrium can exist, if the trace shows it.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        Continuous depth.
+
+    Returns
+    -------
+    str or None
+        None if the trace decides nothing.
+
+    Notes
+    -----
+    M(Sigma) Sigma is skew at an equilibrium Sigma > 0, hence tr M(Sigma) = 0, which reads
+    tr A + tr(W Sigma) = 0 with W = sym(sum_h B_h V_h). A semidefinite W of the wrong sign
+    leaves no Sigma > 0 for it.
+    """
+    W = symmetrise((model.B @ model.V).sum(axis=0))
+    trace, values = float(np.trace(model.A)), np.linalg.eigvalsh(W)
+    slack = STRUCTURE_TOLERANCE * np.abs(values).max()
+    if trace > 0 and values[0] >= -slack:
+        sign, definite = ">", "positive semidefinite"
+    elif trace < 0 and values[-1] <= slack:
+        sign, definite = "<", "negative semidefinite"
+    else:
+        return None
+    return (
+        f"tr A = {trace:.4g} {sign} 0 and sym(sum_h B_h V_h) is {definite}, "
+        "so tr M(Sigma) = 0 has no positive definite solution"
+    )
