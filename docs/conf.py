@@ -48,16 +48,28 @@ _labels = {
 }
 
 
-def _link_theory(app, what, name, obj, options, lines):
-    """Turn "Theory 4.1" in a docstring into a link to that statement."""
+def _prepare_docstring(app, what, name, obj, options, lines):
+    """Link "Theory 4.1" to that statement, and keep the bars of |X| from being markup."""
 
     def link(match: re.Match) -> str:
         label = match[1].replace(".", "-")
         return f":ref:`Theory {match[1]} <theory-{label}>`" if label in _labels else match[0]
 
-    lines[:] = [re.sub(r"\bTheory (\d+\.\d+)\b", link, line) for line in lines]
+    literal = None  # the indentation that a literal block has to exceed, inside one
+    doctest = False
+    for number, line in enumerate(lines):
+        text = line.strip()
+        indentation = len(line) - len(line.lstrip())
+        doctest = bool(text) and (doctest or text.startswith(">>>"))
+        if literal is not None and text and indentation <= literal:
+            literal = None
+        if literal is None and not doctest:
+            escaped = re.sub(r"(?<!\\)\|", r"\|", line)
+            lines[number] = re.sub(r"\bTheory (\d+\.\d+)\b", link, escaped)
+            if text.endswith("::"):
+                literal = indentation
 
 
 def setup(app):
-    """Register the links from docstrings to the theory pages."""
-    app.connect("autodoc-process-docstring", _link_theory)
+    """Register what is done to docstrings."""
+    app.connect("autodoc-process-docstring", _prepare_docstring)

@@ -59,25 +59,26 @@ def listed_names(docstring, titles):
 
 
 def documented_parameters(thing):
-    """Names that a docstring explains.
-
-    A dataclass is a result: its fields are attributes, and a base class explains its own.
-    """
+    """Names that a docstring explains; a result class explains its fields as attributes."""
+    titles = {"Parameters", "Other Parameters"}
+    sources = [thing]
+    if inspect.isclass(thing):
+        titles.add("Attributes")
     if dataclasses.is_dataclass(thing):
-        titles, sources = {"Parameters", "Attributes"}, inspect.getmro(thing)
-    else:
-        titles, sources = {"Parameters", "Other Parameters"}, [thing]
-    return set().union(*(listed_names(inspect.getdoc(each) or "", titles) for each in sources))
+        sources = inspect.getmro(thing)  # a base class explains its own fields
+    return set().union(
+        *(listed_names(inspect.cleandoc(each.__doc__ or ""), titles) for each in sources)
+    )
 
 
 def required_parameters(thing):
     """Names that a docstring has to explain: all of the signature but self and **keywords."""
-    if (
-        inspect.isclass(thing)
-        and issubclass(thing, BaseException)
-        and "__init__" not in vars(thing)
-    ):
-        return set()  # takes a message, as every exception does
+    if inspect.isclass(thing):
+        makers = (
+            base for base in inspect.getmro(thing) if {"__init__", "__new__"} & set(vars(base))
+        )
+        if not own(next(makers)):
+            return set()  # its constructor is another package's, and documented there
     return {
         parameter.name
         for parameter in inspect.signature(thing).parameters.values()

@@ -90,7 +90,7 @@ def test_arguments_are_copied(data):
     [
         lambda: sb03md(np.diag([1.0, -1.0]), I),
         lambda: sg03ad(I, ZERO, I),
-        lambda: sb02md(OSCILLATOR, ZERO, I),
+        lambda: sb02md(OSCILLATOR, ZERO, ZERO),
         lambda: sb03od(I, I),
         lambda: ab13bd(I, I, I),
     ],

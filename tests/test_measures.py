@@ -17,7 +17,6 @@ from gausscontrol.linalg.measures import (
     observability_gramian,
 )
 
-
 # Reference cases
 
 

@@ -34,7 +34,7 @@ def test_scaling_is_exact(d, seed):
 
 def test_zero_is_left_alone_and_overflow_is_refused():
     assert exponent(np.zeros((2, 2))) == exponent(np.zeros((0, 0))) == 0
-    with pytest.raises(MatrixEquationError, match="equation: .* range of double precision"):
+    with pytest.raises(MatrixEquationError, match=r"equation: .* range of double precision"):
         unscaled("equation", I, 2000)
 
 
@@ -44,8 +44,10 @@ def test_rounding_level():
 
 
 def test_residuals_are_relative_to_the_first_term():
-    X, residual = checked("equation", np.array([[1.0, 2.0], [0.0, 1.0]]), lambda X: (2 * I, -2 * X))
-    assert np.array_equal(X, [[1.0, 1.0], [1.0, 1.0]]), residual
+    Y = np.array([[1.0, 2e-7], [0.0, 1.0]])
+    X, residual = checked("equation", Y, lambda X: (2.0 * I, -2.0 * X))
+    assert np.array_equal(X, [[1.0, 1e-7], [1e-7, 1.0]])
+    assert residual == pytest.approx(1e-7)
 
 
 def test_an_answer_that_misses_is_refused():

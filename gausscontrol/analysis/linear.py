@@ -32,6 +32,8 @@ __all__ = ["EquilibriumAnalysis", "LyapunovSolution", "analyze"]
 
 # Norms and Gramians cost tens of n^3 operations; beyond this many states they are refused.
 LARGEST_SYSTEM = 400
+# The stability radius takes a bisection of eigenvalue problems of twice the size.
+LARGEST_RADIUS = 80
 BIAS_INPUTS = frozenset({"b", "k"})
 
 
@@ -171,7 +173,7 @@ class EquilibriumAnalysis:
     @cached_property
     def stability_radius(self) -> float | None:
         """Spectral norm of the smallest complex perturbation of A that destabilises it."""
-        return self._figure("stability_radius", self._stability_radius)
+        return self._figure("stability_radius", self._stability_radius, LARGEST_RADIUS)
 
     def _stability_radius(self) -> float:
         if not self.model.dt:
@@ -253,13 +255,15 @@ class EquilibriumAnalysis:
         parts = (s.A[rows, rows], s.B[rows], s.C[:, rows], s.D)
         return _bilinear(*parts) if self.model.dt else _Realisation(*parts)
 
-    def _figure(self, name: str, compute: Callable[[], Any]) -> Any:
+    def _figure(
+        self, name: str, compute: Callable[[], Any], largest: int = LARGEST_SYSTEM
+    ) -> Any:
         if not self.is_stable:
             self.reasons[name] = f"the equilibrium is not stable (abscissa {self.abscissa:.4g})"
             return None
-        if self.system.nstates > LARGEST_SYSTEM:
+        if self.system.nstates > largest:
             self.reasons[name] = (
-                f"{self.system.nstates} states exceed the {LARGEST_SYSTEM} this is computed for"
+                f"{self.system.nstates} states exceed the {largest} this is computed for"
             )
             return None
         try:
