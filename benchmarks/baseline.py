@@ -15,22 +15,33 @@ __all__ = ["plain_equilibrium", "plain_response", "plain_system"]
 
 
 def plain_system(model: GaussianTransformer) -> ct.NonlinearIOSystem:
-    """Return equation (1) of a one-head model as a hand-written system."""
+    """Return equation (1) of a one-head model as one types it, nothing hoisted or reordered."""
     A, B, V, b, dim = model.A, model.B[0], model.V[0], model.b, model.dim
-    columns, rows = np.triu_indices(dim)
 
     def update(t, x, u, params):
-        mu = x[:dim]
-        Sigma = np.zeros((dim, dim))
-        Sigma[rows, columns] = x[dim:]
-        Sigma[columns, rows] = x[dim:]
+        mu, Sigma = x[:dim], unvech(x[dim:], dim)
         dmu = (A + V) @ mu + V @ Sigma @ B @ mu + b + u
         dSigma = (
             A @ Sigma + Sigma @ A.T + V @ Sigma @ B @ Sigma + Sigma @ B.T @ Sigma @ V.T
         )
-        return np.concatenate([dmu, dSigma[rows, columns]])
+        return np.concatenate([dmu, vech(dSigma)])
 
-    return ct.nlsys(update, None, inputs=dim, states=dim + len(rows), outputs=dim + len(rows))
+    states = dim + dim * (dim + 1) // 2
+    return ct.nlsys(update, None, inputs=dim, states=states, outputs=states)
+
+
+def unvech(entries: np.ndarray, dim: int) -> np.ndarray:
+    """Rebuild a symmetric matrix from its lower triangle, column by column."""
+    columns, rows = np.triu_indices(dim)
+    Sigma = np.zeros((dim, dim))
+    Sigma[rows, columns] = entries
+    return Sigma + Sigma.T - np.diag(np.diag(Sigma))
+
+
+def vech(Sigma: np.ndarray) -> np.ndarray:
+    """Stack the lower triangle column by column."""
+    columns, rows = np.triu_indices(Sigma.shape[0])
+    return Sigma[rows, columns]
 
 
 def plain_response(system, times, x0, rtol: float, method: str = "RK45"):

@@ -225,7 +225,7 @@ class MomentField:
         dim, dt = self.dim, self.dt
         mean, S = x[:dim], x[dim:].take(self._full)
         M = self.A + self.heads.attention(S)
-        out = np.empty(x.shape, dtype=np.result_type(x, M))
+        out = np.empty(x.shape, dtype=M.dtype)
         if dt:
             D = np.eye(dim) + dt * M
             out[:dim] = mean + dt * self.mean_rate(mean, S, M)

@@ -8,9 +8,10 @@ the Bures-Wasserstein geometry: with G = L^T L and N = L^T M L, G Omega + Omega 
 L' vanishes at every equilibrium, where plain L' = M L rotates for ever if K != 0; and unlike
 L' = L sym(L^-1 M L) it stays bounded by |M| |L| however ill-conditioned L is.
 
-The solver is DOP853, which was fastest on everything that is not stiff, oscillations included. It
-is left for LSODA when its last two stages show that stability limits the step (Hairer, Norsett
-and Wanner, Solving Ordinary Differential Equations II, section IV.2).
+The solver is DOP853, which was fastest on everything that is not stiff, oscillations included.
+Whether a problem is stiff is found by trying: after a hundred steps Radau has a turn, and keeps
+going if it travels further for the same work. (LSODA, which promises to tell by itself, did not
+always, and its restarts at kinks of the input begin at order one.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import DOP853, LSODA, RK23, OdeSolver
+from scipy.integrate import DOP853, RK23, OdeSolver, Radau
 
 from gausscontrol.errors import IntegrationError
 from gausscontrol.linalg.symmetric import vech_index
@@ -35,16 +36,15 @@ HANDOVER_RATIO = 1e-5
 HANDOVER_FLOOR = 1e3
 # States beyond this are about to overflow.
 OVERFLOW = 1e140
-MAX_STEPS = 100_000
-# A DOP853 step of size h is limited by stability if h |df| > 6.1 |dy| between its last two stages;
-# the problem is stiff once this many such steps came without 6 others in a row between them.
-STIFF_RATIO = 6.1
-STIFF_COUNT = 15
-STIFF_PARDON = 6
-# Beyond this many states the linear algebra of LSODA costs more than small steps of DOP853.
-LSODA_STATES = 600
+MAX_STEPS = 50_000
+# Steps of DOP853 before Radau gets its first turn; each failed turn multiplies them by four.
+PATIENCE = 100
+# Steps of Radau in a turn, of which the second half is judged.
+TURN = 20
+# Beyond this many states the linear algebra of Radau costs more than small steps of DOP853.
+RADAU_STATES = 600
 
-SOLVERS: dict[str, type[OdeSolver]] = {"LSODA": LSODA, "DOP853": DOP853, "RK23": RK23}
+SOLVERS: dict[str, type[OdeSolver]] = {"DOP853": DOP853, "RK23": RK23, "Radau": Radau}
 
 
 class CovarianceFlow:
@@ -111,8 +111,6 @@ class FactorFlow:
         Append the rows of Psi, Psi' = M Psi.
     """
 
-    jacobian = None
-
     def __init__(
         self,
         field_at: Callable[[float], MomentField],
@@ -126,6 +124,11 @@ class FactorFlow:
         self.size = dim + dim * rank
         self._gauge = gauge and rank > 1
         self._transition = transition
+        # With a gauge the right side has no short derivative; Radau differences it.
+        self.jacobian = None if self._gauge or transition else self._plain_jacobian
+
+    def _plain_jacobian(self, t: float, y: np.ndarray) -> np.ndarray:
+        return self.field_at(t).factor_jacobian(y)
 
     def rate(self, t: float, y: np.ndarray) -> np.ndarray:
         """Return y'."""
@@ -222,7 +225,7 @@ def integrate(
         Depth from which an escape is measured, the start by default. [t]
     knots : ndarray, optional
         Depths where the right side has kinks, which no step may cross. [t]
-    solver : {"LSODA", "DOP853", "RK23"}, optional
+    solver : {"DOP853", "RK23", "Radau"}, optional
         Chosen, and changed when the problem turns out stiff, by default.
     stop_when_degenerate : bool, optional
         End with reason "degenerate" before the covariance form loses conditioning.
@@ -276,20 +279,20 @@ def integrate(
             return leg("escape", stepper.t, stepper.y)
         if stop is not None and stop(stepper.t, stepper.y):
             break
-        stepper.change_when_stiff()
+        stepper.reconsider()
     return leg("end", stepper.t, stepper.y)
 
 
 class _Stepper:
-    # A SciPy solver that restarts at knots, and changes to LSODA when the problem is stiff.
+    # A SciPy solver that restarts at knots, and changes to Radau when the problem is stiff.
 
     def __init__(self, flow, start, state, end, knots, rtol, atol, solver) -> None:
         self._flow, self._options = flow, {"rtol": rtol, "atol": atol}
         inner = np.empty(0) if knots is None else knots[(knots > start) & (knots < end)]
         self._bounds = iter([*inner, end])
-        self._may_change = solver is None and state.size <= LSODA_STATES
         self._name = solver or "DOP853"
-        self._stiff, self._pardon = 0, 0
+        self._trial = _Trial() if solver is None and state.size <= RADAU_STATES else None
+        self._spent = 0  # work of the solvers closed so far
         self.steps, self.t, self.y = 0, start, np.array(state, dtype=float)
         with np.errstate(all="ignore"):
             if not np.isfinite(flow.rate(start, self.y)).all():
@@ -301,9 +304,8 @@ class _Stepper:
 
     def _open(self, bound: float, first_step: float | None = None) -> None:
         options = dict(self._options)
-        if self._name != "LSODA":
-            options["first_step"] = min(first_step, bound - self.t) if first_step else None
-        elif self._flow.jacobian is not None:
+        options["first_step"] = min(first_step, bound - self.t) if first_step else None
+        if self._name == "Radau":
             options["jac"] = self._flow.jacobian
         self._bound = bound
         self._solver = SOLVERS[self._name](self._flow.rate, self.t, self.y, bound, **options)
@@ -311,7 +313,8 @@ class _Stepper:
     def step(self) -> bool:
         with np.errstate(all="ignore"):
             if self._solver.status == "finished":
-                self._open(next(self._bounds), getattr(self._solver, "h_abs", None))
+                self._spent = self._work()
+                self._open(next(self._bounds), self._solver.h_abs)
             self._solver.step()
             self.steps += 1
             moved = self._solver.t > self.t and self._solver.status != "failed"
@@ -325,22 +328,51 @@ class _Stepper:
             return np.repeat(self.y[:, None], times.size, axis=1)
         return self._solver.dense_output()(times)
 
-    def change_when_stiff(self) -> None:
-        if not self._may_change or self._name != "DOP853":
+    def reconsider(self) -> None:
+        """Let the solver take turns until it is clear which of them is faster here."""
+        if self._trial is None:
             return
+        name = self._trial.next_solver(self.t, self._work())
+        if name == self._name:
+            return
+        self._name = name
+        if self.t < self._bound:
+            self._spent = self._work()
+            self._open(self._bound)
+
+    def _work(self) -> int:
+        # Evaluations; a Jacobian, and its factors, cost about as much as one for every state.
         solver = self._solver
-        last_stage = solver.y_old + solver.h_previous * (solver.K[:11].T @ solver.A[11, :11])
-        rise = np.linalg.norm(solver.f - solver.K[11])
-        limited = solver.h_previous * rise > STIFF_RATIO * np.linalg.norm(solver.y - last_stage)
-        self._pardon = 0 if limited else self._pardon + 1
-        if limited:
-            self._stiff += 1
-        elif self._pardon == STIFF_PARDON:
-            self._stiff = 0
-        if self._stiff == STIFF_COUNT:
-            self._name = "LSODA"
-            if self.t < self._bound:
-                self._open(self._bound)
+        return self._spent + solver.nfev + self.y.size * (solver.njev + solver.nlu)
+
+
+class _Trial:
+    # Compares depth per work of DOP853 with that of Radau in turns.
+
+    def __init__(self) -> None:
+        self._patience, self._decided = PATIENCE, False
+        self._name, self._step = "DOP853", 0
+        self._mark, self._pace = (0.0, 0), 0.0
+
+    def next_solver(self, t: float, work: int) -> str:
+        """Take note of a step and name the solver of the next one."""
+        if self._decided:
+            return self._name
+        self._step += 1
+        length = self._patience if self._name == "DOP853" else TURN
+        if self._step == length - TURN // 2:
+            self._mark = t, work
+        if self._step < length:
+            return self._name
+        pace = (t - self._mark[0]) / max(work - self._mark[1], 1)
+        self._step = 0
+        if self._name == "DOP853":
+            self._name, self._pace = "Radau", pace
+        elif pace > self._pace:
+            self._decided = True
+        else:
+            self._name, self._patience = "DOP853", 4 * self._patience
+        return self._name
 
 
 def _check_progress(stepper: _Stepper, advanced: bool, end: float) -> None:

@@ -119,6 +119,7 @@ class MomentSystem(ct.NonlinearIOSystem):
             raise ParameterError("outputs: expected mu or Sigma, found none; drop the argument")
         self._whole_state = self.form == "covariance" and self._selected == OUTPUTS
         self._rows = self._output_rows()
+        labels = self._moment_labels()
         super().__init__(
             self._update,
             self._read_out,
@@ -128,7 +129,7 @@ class MomentSystem(ct.NonlinearIOSystem):
                 for key, shape in self._sizes.items()
                 for i in range(int(np.prod(shape)))
             ],
-            outputs=[output_prefix + self._moment_labels()[row] for row in self._rows],
+            outputs=[output_prefix + labels[row] for row in self._rows],
             states=[state_prefix + label for label in self._state_labels()],
             dt=model.dt,
             **kwargs,
