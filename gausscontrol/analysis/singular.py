@@ -1,0 +1,233 @@
+"""Equilibria of rank below d: zero, rank 1 by a pencil, rank r by the factor flow (Theory 3.5).
+
+    Sigma* = 0            always
+    Sigma* = s u u^T      A u = lambda V u,  s = -lambda / (u^T B u) > 0,  |u| = 1     (one head)
+    Sigma* = L L^T        M(L L^T) L = L Omega,  Omega skew
+
+The covariance linearisation splits there: on the leaf of matrices of the same rank, and across it,
+where its eigenvalues are the sums lambda_i + lambda_j of M on R^d / range(Sigma*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from gausscontrol.analysis.search import follow_flow
+from gausscontrol.analysis.spectra import matrix_abscissa
+from gausscontrol.linalg.symmetric import symmetrise, to_svec_basis, vech_index
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["LeafSpectrum", "isotropic_factors", "leaf_spectrum", "pencil_factors", "rank_factors"]
+
+# Imaginary parts, and u^T B u against |B|, that count as zero.
+REAL = 1e-9
+NEWTON_STEPS = 30
+CONVERGED = 1e-11
+FLOW_TOLERANCE = 1e-3
+# A leaf linearisation with a singular value this small against its largest has a continuum.
+SINGULAR = 1e-9
+
+
+class LeafSpectrum(NamedTuple):
+    """Abscissae along and across the leaf, and whether the equilibrium is isolated on it."""
+
+    leaf: float
+    transverse: float
+    is_isolated: bool
+
+
+def pencil_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
+    """Yield the rank-1 factors sqrt(s) u that the pencil (A, V) predicts.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        One head. For dt > 0 the fixed points with M u = 0 are the same ones.
+
+    Yields
+    ------
+    (d, 1) ndarray
+        One representative for each eigenvector; a multiple eigenvalue belongs to a continuum.
+    """
+    if model.n_heads != 1:
+        return
+    A, B, V = model.A, model.B[0], model.V[0]
+    (alphas, betas), vectors = scipy.linalg.eig(A, V, homogeneous_eigvals=True)
+    for alpha, beta, vector in zip(alphas, betas, vectors.T, strict=True):
+        # A singular pencil shows as 0/0, an infinite eigenvalue as V u = 0.
+        small_beta = abs(beta) <= REAL * np.linalg.norm(V)
+        if small_beta or not abs((alpha / beta).imag) <= REAL * abs(alpha / beta):
+            continue
+        u = _real_direction(vector)
+        if u is None:
+            continue
+        quotient = u @ B @ u
+        scale = -(alpha / beta).real / quotient if quotient else 0.0
+        if np.isfinite(scale) and scale > 0 and abs(quotient) > REAL * np.linalg.norm(B):
+            yield np.sqrt(scale) * u[:, None]
+
+
+def _real_direction(vector: np.ndarray) -> np.ndarray | None:
+    phase = vector[np.abs(vector).argmax()]
+    turned = vector * (abs(phase) / phase)
+    if np.linalg.norm(turned.imag) > np.sqrt(REAL) * np.linalg.norm(turned):
+        return None
+    return turned.real / np.linalg.norm(turned.real)
+
+
+def isotropic_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
+    """Yield directions u with A u = 0 along which every s u u^T is an equilibrium.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+
+    Yields
+    ------
+    (d, 1) ndarray
+        Unit vectors with sum_h (u^T B_h u) V_h u = 0, found where one key form vanishes on the
+        kernel of A (one head), or where all V_h u vanish too.
+    """
+    scale = max(np.linalg.norm(model.A), np.finfo(float).tiny)
+    kernel = scipy.linalg.null_space(model.A / scale, rcond=1e-12)
+    if not kernel.size:
+        return
+    silent = kernel @ scipy.linalg.null_space(np.concatenate(list(model.V)) @ kernel, rcond=1e-12)
+    for u in silent.T:
+        yield u[:, None]
+    if model.n_heads != 1:
+        return
+    values, vectors = np.linalg.eigh(symmetrise(kernel.T @ model.B[0] @ kernel))
+    small = np.abs(values) <= REAL * max(np.linalg.norm(model.B[0]), np.finfo(float).tiny)
+    for u in (kernel @ vectors[:, small]).T:
+        yield u[:, None]
+    if values[0] < 0 < values[-1] and not small[[0, -1]].any():
+        for sign in (1.0, -1.0):
+            u = np.sqrt(values[-1]) * vectors[:, 0] + sign * np.sqrt(-values[0]) * vectors[:, -1]
+            yield (kernel @ u / np.linalg.norm(u))[:, None]
+
+
+def rank_factors(
+    model: GaussianTransformer, starts: list[np.ndarray], *, both_ways: bool = True
+) -> Iterator[np.ndarray]:
+    """Yield factors of rank-r equilibria that the factor flow leads to.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    starts : list of (d, r) ndarray
+        Factors of full column rank.
+    both_ways : bool, optional
+        Also follow the reversed flow, which finds unstable ones.
+
+    Yields
+    ------
+    (d, r) ndarray
+    """
+    flows = [model, model.reversed()] if both_ways and not model.dt else [model]
+    for start in starts:
+        for flow in flows:
+            arrival = follow_flow(flow, start, FLOW_TOLERANCE)
+            if arrival.settled:
+                root = _polish_factor(model, arrival.factor)
+                if root is not None:
+                    yield root
+        root = _polish_factor(model, start)
+        if root is not None:
+            yield root
+
+
+def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | None:
+    """Solve M L = L Omega for L and a skew Omega by Newton's method, least norm in the gauge."""
+    field = MomentField.of(model.replace(dt=0))
+    dim, rank = L.shape
+    basis = _skew_basis(rank)
+    W = np.linalg.lstsq(L, field.drift(L @ L.T) @ L, rcond=None)[0]
+    Omega = (W - W.T) / 2
+    for _ in range(NEWTON_STEPS):
+        drift = field.drift(L @ L.T) @ L
+        gap = drift - L @ Omega
+        scale = np.linalg.norm(field.A) * np.linalg.norm(L) + np.linalg.norm(drift)
+        if np.linalg.norm(gap) <= CONVERGED * scale:
+            return L if _has_full_rank(L) else None
+        state = np.concatenate([np.zeros(dim), L.reshape(-1)])
+        by_factor = field.factor_jacobian(state)[dim:, dim:] - np.kron(np.eye(dim), Omega.T)
+        by_gauge = np.stack([-(L @ S).reshape(-1) for S in basis], axis=1) if basis else None
+        matrix = by_factor if by_gauge is None else np.hstack([by_factor, by_gauge])
+        step = np.linalg.lstsq(matrix, -gap.reshape(-1), rcond=1e-12)[0]
+        change = step[: dim * rank].reshape(dim, rank)
+        share = min(1.0, 0.5 * np.linalg.norm(L) / max(np.linalg.norm(change), 1e-300))
+        L = L + share * change
+        for weight, S in zip(step[dim * rank :], basis, strict=True):
+            Omega = Omega + share * weight * S
+        if not np.isfinite(L).all():
+            return None
+    return None
+
+
+def _skew_basis(rank: int) -> list[np.ndarray]:
+    basis = []
+    for i in range(rank):
+        for j in range(i):
+            S = np.zeros((rank, rank))
+            S[i, j], S[j, i] = 1.0, -1.0
+            basis.append(S)
+    return basis
+
+
+def _has_full_rank(L: np.ndarray) -> bool:
+    values = np.linalg.svd(L, compute_uv=False)
+    return bool(values[-1] > 1e-6 * values[0] > 0)
+
+
+def leaf_spectrum(model: GaussianTransformer, L: np.ndarray) -> LeafSpectrum:
+    """Split the linearisation at Sigma* = L L^T into leaf and transverse parts.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    L : (d, r) ndarray
+        Factor of an equilibrium, r < d; r = 0 for Sigma* = 0.
+
+    Returns
+    -------
+    LeafSpectrum
+        Abscissae per unit depth; for dt > 0, log(spectral radius)/dt. [1/t]
+    """
+    dim, rank = L.shape
+    field, S = MomentField.of(model), L @ L.T
+    U = np.linalg.svd(L, full_matrices=True)[0] if rank else np.eye(dim)
+    across = U[:, rank:]
+    M = across.T @ field.drift(S) @ across
+    if model.dt:
+        D = np.eye(dim - rank) + model.dt * M
+        transverse = 2 * matrix_abscissa(D, model.dt)
+    else:
+        transverse = 2 * matrix_abscissa(M)
+    if not rank:
+        return LeafSpectrum(-np.inf, transverse, True)
+    tangent = _tangent_basis(U, rank)
+    J = tangent.T @ to_svec_basis(field.covariance_jacobian(S)) @ tangent
+    fixed = J - np.eye(len(J)) if model.dt else J
+    values = np.linalg.svd(fixed, compute_uv=False)
+    return LeafSpectrum(
+        matrix_abscissa(J, model.dt), transverse, bool(values[-1] > SINGULAR * values[0])
+    )
+
+
+def _tangent_basis(U: np.ndarray, rank: int) -> np.ndarray:
+    """Return an orthonormal basis, in svec, of the matrices U E U^T with E zero off the leaf."""
+    dim = len(U)
+    index = vech_index(dim)
+    columns = []
+    for i in range(dim):
+        for j in range(min(i + 1, rank)):
+            E = np.outer(U[:, i], U[:, j])
+            E = E if i == j else (E + E.T) / np.sqrt(2)
+            columns.append(E[index.rows, index.columns] * index.weight)
+    return np.stack(columns, axis=1)
