@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gausscontrol.model.heads import DenseHeads
+from gausscontrol.model.heads import DenseHeads, FactoredHeads
 
 SIZES = [(1, 1), (1, 3), (4, 1), (3, 2), (5, 4)]  # (d, h)
 
@@ -50,12 +50,40 @@ def test_complex_arguments_pass_through(heads, S):
     np.testing.assert_allclose(heads.attention(Z), plain_attention(heads, Z), atol=1e-12)
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2, 7])
-def test_attention_times_a_factor(heads, rank):
-    L = np.random.default_rng(2).standard_normal((heads.dim, rank))
-    expected = heads.attention(L @ L.T) @ L
-    assert heads.attention_times(L).shape == (heads.dim, rank)
-    np.testing.assert_allclose(heads.attention_times(L), expected, atol=1e-11)
+def factored(rng, heads=3, width=2, dim=5):
+    """Factored heads, and the same heads written out."""
+    O = rng.normal(size=(heads, dim, width + 1))
+    U = rng.normal(size=(heads, width + 1, dim))
+    K, Q = rng.normal(size=(2, heads, width, dim))
+    return FactoredHeads(O, U, K, Q), DenseHeads(O @ U, K.transpose(0, 2, 1) @ Q)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda heads, S: heads.attention(S),
+        lambda heads, S: heads.tilt(S, np.ones((heads.n_heads, heads.dim))),
+        lambda heads, S: heads.products(S),
+        lambda heads, S: heads.norms(),
+        lambda heads, S: heads.total,
+        lambda heads, S: heads.transform(S, np.linalg.inv(S)).attention(S),
+        lambda heads, S: heads.scaled(np.arange(1.0, 4), np.arange(2.0, 5)).attention(S),
+        lambda heads, S: heads.adjoint().attention(S),
+    ],
+)
+def test_factored_heads_do_what_dense_ones_do(method):
+    rng = np.random.default_rng(1)
+    few, dense = factored(rng)
+    S = rng.normal(size=(5, 5))
+    np.testing.assert_allclose(method(few, S), method(dense, S), rtol=1e-12, atol=1e-12)
+
+
+def test_adjoint_is_the_adjoint():
+    rng = np.random.default_rng(2)
+    for heads in factored(rng):
+        X, Y = rng.normal(size=(2, 5, 5))
+        left = np.sum(Y * heads.attention(X))
+        np.testing.assert_allclose(left, np.sum(X * heads.adjoint().attention(Y)), rtol=1e-12)
 
 
 def test_tilt_is_the_sum_over_heads(heads, S):

@@ -17,7 +17,6 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import smat, svec, to_svec_basis
-from gausscontrol.model.heads import DenseHeads
 from gausscontrol.model.moments import MomentField, attention_form
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -104,7 +103,7 @@ def form_maximum(white: GaussianTransformer) -> float:
         return float(np.linalg.eigvalsh(attention_form(white.heads))[-1])
 
     heads = white.heads
-    adjoint = DenseHeads(heads.V.transpose(0, 2, 1), heads.B.transpose(0, 2, 1))
+    adjoint = heads.adjoint()
 
     def apply(E: np.ndarray) -> np.ndarray:
         # Half of T and half of its adjoint E -> sum_h V_h^T E B_h^T, on symmetric matrices.

@@ -27,7 +27,7 @@ from gausscontrol.linalg.symmetric import (
     vech,
     vech_index,
 )
-from gausscontrol.model.heads import DenseHeads
+from gausscontrol.model.heads import DenseHeads, Heads
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["MomentField", "attention_form", "pack", "read_moments", "state_dim", "unpack"]
@@ -170,7 +170,7 @@ class MomentField:
     Parameters
     ----------
     A : (d, d) ndarray
-    heads : DenseHeads
+    heads : Heads
     b : (d,) ndarray
     k : (h, d) ndarray
     dt : float
@@ -178,7 +178,7 @@ class MomentField:
     """
 
     def __init__(
-        self, A: np.ndarray, heads: DenseHeads, b: np.ndarray, k: np.ndarray, dt: float = 0
+        self, A: np.ndarray, heads: Heads, b: np.ndarray, k: np.ndarray, dt: float = 0
     ) -> None:
         self.A, self.heads, self.b, self.k, self.dt = A, heads, b, k, dt
         self.dim = A.shape[0]
@@ -375,12 +375,12 @@ class MomentField:
                 yield V @ S, identity, mean
 
 
-def attention_form(heads: DenseHeads) -> np.ndarray:
+def attention_form(heads: Heads) -> np.ndarray:
     """Return the matrix of the attention form q(E) = <E, T(E)> in svec coordinates.
 
     Parameters
     ----------
-    heads : DenseHeads
+    heads : Heads
         In whitened coordinates.
 
     Returns

@@ -17,8 +17,17 @@ from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix, whitening
 from gausscontrol.model.heads import DenseHeads
+from gausscontrol.model.parameters import (
+    read_heads,
+    read_label,
+    read_layer_depth,
+    read_tilts,
+    read_weights,
+)
 
 __all__ = ["GaussianTransformer"]
+
+PARAMETERS = ("A", "B", "V", "b", "k", "dt", "name")
 
 # A coordinate change whose condition number exceeds this loses all digits.
 CONDITION_LIMIT = 1e13
@@ -96,7 +105,7 @@ class GaussianTransformer:
     ) -> None:
         A = real_matrix(A, "A")
         dim = A.shape[0]
-        B, V = _heads(B, "B", dim), _heads(V, "V", dim)
+        B, V = read_heads(B, "B", dim), read_heads(V, "V", dim)
         if B.shape != V.shape:
             raise ShapeError(
                 f"V: expected {B.shape[0]} head(s) as in B, found {V.shape[0]}; "
@@ -106,13 +115,95 @@ class GaussianTransformer:
             A,
             DenseHeads(V, B),
             np.zeros(dim) if b is None else real_vector(b, "b", dim),
-            _tilts(k, B.shape[0], dim),
-            _layer_depth(dt),
-            _label(name),
+            read_tilts(k, B.shape[0], dim),
+            read_layer_depth(dt),
+            read_label(name),
         )
 
+    @classmethod
+    def from_weights(
+        cls,
+        W_Q: ArrayLike,
+        W_K: ArrayLike,
+        W_V: ArrayLike,
+        W_O: ArrayLike,
+        *,
+        b_Q: ArrayLike | None = None,
+        b_V: ArrayLike | None = None,
+        b_O: ArrayLike | None = None,
+        A: ArrayLike | None = None,
+        b: ArrayLike | None = None,
+        scale: float | None = None,
+        dt: float = 0,
+        name: str | None = None,
+    ) -> GaussianTransformer:
+        """Make a model from the weights of an attention block.
+
+        V_h = W_O W_V, B_h = s W_K^T W_Q, k_h = s W_K^T b_Q; W_O b_V and b_O add to b, and a key
+        bias drops out of the softmax. The factors are kept, so that all heads together cost what
+        one dense head costs.
+
+        Parameters
+        ----------
+        W_Q, W_K : (h, dk, d) array_like
+            Query and key projections; grouped keys are repeated by the caller.
+        W_V : (h, dv, d) array_like
+            Value projections.
+        W_O : (h, d, dv) array_like
+            Output projection, one block per head.
+        b_Q : (h, dk) array_like, optional
+            Query bias.
+        b_V : (h, dv) array_like, optional
+            Value bias.
+        b_O : (d,) array_like, optional
+            Output bias.
+        A : (d, d) array_like, optional
+            Feed-forward matrix, zero by default. [1/t]
+        b : (d,) array_like, optional
+            Feed-forward bias, zero by default. [x/t]
+        scale : float, optional
+            Logit scale s, 1/sqrt(dk) by default.
+        dt : float, optional
+            0 for continuous depth, the depth of one layer otherwise. [t]
+        name : str, optional
+            A label for reports.
+
+        Returns
+        -------
+        GaussianTransformer
+
+        Raises
+        ------
+        ShapeError, ParameterError
+            If the weights do not agree or are not finite real numbers.
+
+        Notes
+        -----
+        Theory 1.3. Layer-norm gains and LayerScale can be folded into the weights beforehand; the
+        normalisation itself cannot.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import gausscontrol as gct
+        >>> W = np.eye(4).reshape(2, 2, 4)
+        >>> model = gct.GaussianTransformer.from_weights(W, W, W, W.transpose(0, 2, 1))
+        >>> bool(np.allclose(model.V.sum(axis=0), np.eye(4)))
+        True
+        """
+        heads, k, bias = read_weights(
+            W_Q, W_K, W_V, W_O, b_Q=b_Q, b_V=b_V, b_O=b_O, scale=scale
+        )
+        dim = heads.dim
+        matrix = np.zeros((dim, dim)) if A is None else real_matrix(A, "A", (dim, dim))
+        if b is not None:
+            bias = bias + real_vector(b, "b", dim)
+        model = object.__new__(cls)
+        model._set(matrix, heads, bias, k, read_layer_depth(dt), read_label(name))
+        return model
+
     def _set(self, A, heads, b, k, dt, name) -> None:
-        for array in (A, heads.V, heads.B, b, k):
+        for array in (A, *heads.arrays, b, k):
             array.flags.writeable = False
         self.__dict__.update(A=A, heads=heads, b=b, k=k, dt=dt, name=name)
 
@@ -125,7 +216,7 @@ class GaussianTransformer:
         raise AttributeError(f"{attribute}: a GaussianTransformer is immutable; nothing is deleted")
 
     def __reduce__(self):
-        return _rebuild, (self.A, self.B, self.V, self.b, self.k, self.dt, self.name)
+        return _rebuild, (self.A, self.heads, self.b, self.k, self.dt, self.name)
 
     @property
     def B(self) -> np.ndarray:
@@ -223,7 +314,24 @@ class GaussianTransformer:
     def in_coordinates(
         self, R: np.ndarray, R_inverse: np.ndarray, name: str = "R"
     ) -> GaussianTransformer:
-        """Return `transform(R)` for callers who have the inverse; arrays are not validated."""
+        """Return `transform(R)`, given the inverse too.
+
+        Parameters
+        ----------
+        R, R_inverse : (d, d) ndarray
+            A coordinate change and its inverse; not validated.
+        name : str, optional
+            The argument's name, for the message about overflow.
+
+        Returns
+        -------
+        GaussianTransformer
+
+        Raises
+        ------
+        ParameterError
+            If a new parameter overflows.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             return self._like(
                 name,
@@ -234,7 +342,7 @@ class GaussianTransformer:
             )
 
     def whiten(self, Sigma: ArrayLike) -> GaussianTransformer:
-        """Return the model in coordinates where Sigma becomes the identity.
+        """Return the model in coordinates where Sigma becomes I.
 
         Parameters
         ----------
@@ -259,7 +367,9 @@ class GaussianTransformer:
         return self.in_coordinates(*whitening(Sigma, "Sigma"), "Sigma")
 
     def reversed(self) -> GaussianTransformer:
-        """Return the model that runs (1) backwards: (A, V, b) -> (-A, -V, -b).
+        """Return the model that runs (1) backwards.
+
+        (A, V, b) -> (-A, -V, -b).
 
         Returns
         -------
@@ -279,12 +389,13 @@ class GaussianTransformer:
                 f"dt: reversal needs continuous depth, found dt = {self.dt:g}; "
                 "use model.replace(dt=0).reversed()"
             )
-        return self._like("self", A=-self.A, heads=DenseHeads(-self.V, self.B), b=-self.b)
+        ones = np.ones(self.n_heads)
+        return self._like("self", A=-self.A, heads=self.heads.scaled(-ones, ones), b=-self.b)
 
     def rescale_heads(self, scale: ArrayLike) -> GaussianTransformer:
-        """Return the head gauge (V_h, B_h, k_h) -> (c_h V_h, B_h / c_h, k_h / c_h).
+        """Return the model under a change of head gauge.
 
-        Sigma' is unchanged; mu' changes through Vbar = sum_h V_h, so covariance verdicts are
+        (V_h, B_h, k_h) -> (c_h V_h, B_h / c_h, k_h / c_h). Sigma' is unchanged; mu' changes through Vbar = sum_h V_h, so covariance verdicts are
         gauge invariant and mean verdicts are not.
 
         Parameters
@@ -316,9 +427,8 @@ class GaussianTransformer:
         if (factors == 0).any():
             raise ParameterError("scale: expected nonzero factors, found 0; drop that head instead")
         factors = np.broadcast_to(factors, (self.n_heads,))
-        wide = factors[:, None, None]
         with np.errstate(over="ignore", invalid="ignore"):
-            heads = DenseHeads(self.V * wide, self.B / wide)
+            heads = self.heads.scaled(factors, 1 / factors)
             return self._like("scale", heads=heads, k=self.k / factors[:, None])
 
     def replace(self, **changes: Any) -> GaussianTransformer:
@@ -339,24 +449,44 @@ class GaussianTransformer:
         TypeError
             If a keyword is not one of the parameters.
         """
-        values = {key: getattr(self, key) for key in ("A", "B", "V", "b", "k", "dt", "name")}
-        unknown = sorted(set(changes) - set(values))
+        unknown = sorted(set(changes) - set(PARAMETERS))
         if unknown:
             raise TypeError(
-                f"unrecognized keyword(s): {', '.join(unknown)}; replace takes {', '.join(values)}"
+                f"unrecognized keyword(s): {', '.join(unknown)}; "
+                f"replace takes {', '.join(PARAMETERS)}"
             )
+        values = {key: getattr(self, key) for key in PARAMETERS if key not in "BV"}
+        if not {"B", "V"} & set(changes):
+            return self._with_same_heads(values | changes)
         for key in ("b", "k"):
             if not values[key].any():
                 values[key] = None
-        return GaussianTransformer(**(values | changes))
+        return GaussianTransformer(**({"B": self.B, "V": self.V} | values | changes))
+
+    def _with_same_heads(self, values: dict[str, Any]) -> GaussianTransformer:
+        # Keeps factored heads factored.
+        model, dim = object.__new__(GaussianTransformer), self.dim
+        b = values["b"]
+        model._set(
+            real_matrix(values["A"], "A", (dim, dim)),
+            self.heads,
+            np.zeros(dim) if b is None else real_vector(b, "b", dim),
+            read_tilts(values["k"], self.n_heads, dim),
+            read_layer_depth(values["dt"]),
+            read_label(values["name"]),
+        )
+        return model
 
     def _like(self, argument: str, **changes: Any) -> GaussianTransformer:
         # Internal copies come from validated arrays: only overflow can spoil them.
         model = object.__new__(GaussianTransformer)
         values = {key: self.__dict__[key] for key in ("A", "heads", "b", "k", "dt", "name")}
         model._set(**(values | changes))
-        for key in ("A", "B", "V", "b", "k"):
-            if not np.isfinite(getattr(model, key)).all():
+        spoiled = {"A": model.A, "b": model.b, "k": model.k} | dict(
+            zip(("V", "B"), model.heads.arrays, strict=False)
+        )
+        for key, array in spoiled.items():
+            if not np.isfinite(array).all():
                 raise ParameterError(
                     f"{argument}: expected finite new parameters, found overflow in {key}; "
                     "use a scale closer to 1"
@@ -392,52 +522,7 @@ class GaussianTransformer:
         return f"<GaussianTransformer {label}d = {self.dim}, {heads}, {depth}{tail}; {norms}>"
 
 
-def _rebuild(A, B, V, b, k, dt, name) -> GaussianTransformer:
-    return GaussianTransformer(A, B, V, b, k=k, dt=dt, name=name)
-
-
-def _heads(value: ArrayLike, name: str, dim: int) -> np.ndarray:
-    array = real_array(value, name)
-    if array.ndim == 0:
-        array = array.reshape(1, 1, 1)
-    elif array.ndim == 2:
-        array = array[None]
-    if array.ndim != 3 or array.shape[0] == 0 or array.shape[1:] != (dim, dim):
-        raise ShapeError(
-            f"{name}: expected shape ({dim}, {dim}) or (h, {dim}, {dim}) to agree with A, found "
-            f"{np.shape(value)}; put heads on the first axis"
-        )
-    return np.ascontiguousarray(array)
-
-
-def _tilts(value: ArrayLike | None, n_heads: int, dim: int) -> np.ndarray:
-    if value is None:
-        return np.zeros((n_heads, dim))
-    if n_heads == 1:
-        return real_vector(value, "k", dim).reshape(1, dim)
-    array = real_array(value, "k")
-    if array.shape != (n_heads, dim):
-        raise ShapeError(
-            f"k: expected shape ({n_heads}, {dim}), one tilt per head, found {array.shape}; "
-            "put heads on the first axis"
-        )
-    return array
-
-
-def _layer_depth(value: Any) -> float:
-    if isinstance(value, (bool, str)) or value is None or np.ndim(value) != 0:
-        raise ParameterError(
-            f"dt: expected 0 or a positive number, found {value!r}; use 0 for continuous depth"
-        )
-    depth = float(real_array(value, "dt"))
-    if depth < 0:
-        raise ParameterError(
-            f"dt: expected 0 or a positive number, found {depth:g}; use 0 for continuous depth"
-        )
-    return depth
-
-
-def _label(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ParameterError(f"name: expected a string, found {value!r}; pass text or nothing")
-    return value
+def _rebuild(A, heads, b, k, dt, name) -> GaussianTransformer:
+    model = object.__new__(GaussianTransformer)
+    model._set(A, heads, b, k, dt, name)
+    return model

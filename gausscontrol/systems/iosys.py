@@ -108,7 +108,8 @@ class MomentSystem(ct.NonlinearIOSystem):
                 f"dt: expected the model's own dt = {model.dt:g}; "
                 "set it with model.replace(dt=...) instead"
             )
-        self.model, self.dim = _with_parameters(model, params), model.dim
+        check_parameters(params)
+        self.model, self.dim = _replaced(model, params or {}), model.dim
         self.channels = _selection(inputs, "inputs", INPUTS)
         self.form = _choice(form, "form", FORMS)
         self.rank = _rank(rank, form, model.dim)
@@ -197,7 +198,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         """
         values = self.params | dict(params or {})
         changes = {key: values[key] for key in INPUTS if key in values}
-        return MomentField.of(self.model.replace(**changes)) if changes else self._nominal
+        return MomentField.of(_replaced(self.model, changes)) if changes else self._nominal
 
     def offset_field(self, field: MomentField, u: np.ndarray) -> MomentField:
         """Return a field with the offsets of an input vector added.
@@ -536,11 +537,15 @@ def _list(names: tuple[str, ...]) -> str:
     return ", ".join(names)
 
 
-def _with_parameters(
-    model: GaussianTransformer, params: Mapping[str, Any] | None
-) -> GaussianTransformer:
-    check_parameters(params)
-    return model.replace(**params) if params else model
+def _replaced(model: GaussianTransformer, values: Mapping[str, Any]) -> GaussianTransformer:
+    for key, value in values.items():
+        shape = getattr(model, key).shape
+        if np.size(value) != int(np.prod(shape)):
+            raise ShapeError(
+                f"params: expected {key} of shape {shape}, found {np.shape(value)}; "
+                "a system keeps its dimension and number of heads"
+            )
+    return model.replace(**values) if values else model
 
 
 def check_parameters(params: Mapping[str, Any] | None) -> None:
