@@ -17,9 +17,10 @@ import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gausscontrol.analysis.newton import Root, existence_radius, polish, scaled_residual
+from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
+from gausscontrol.analysis.newton import Root, polish, scaled_residual
 from gausscontrol.analysis.search import balanced_covariance, default_starts, follow_flow
-from gausscontrol.analysis.spectra import covariance_abscissa, form_maximum, matrix_abscissa
+from gausscontrol.analysis.spectra import covariance_abscissa, matrix_abscissa
 from gausscontrol.errors import EquilibriumNotFound, MatrixEquationError, ParameterError
 from gausscontrol.linalg.arrays import real_array, real_vector
 from gausscontrol.linalg.equations import solve_lyapunov
@@ -47,6 +48,8 @@ SAME = 1e-6
 # An abscissa this small against the linearisation is zero to rounding.
 NEUTRAL = 1e-12
 SINGULAR_MEAN = 1e-13
+# Relative size below which the sign of an eigenvalue is left undecided.
+NEARLY_SINGULAR = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +178,8 @@ def find_equilibria(
     -------
     list of Equilibrium
         Every distinct one that was found, stable ones first, then by abscissa. Empty if there is
-        none to be found; the search is complete only in the Riccati case.
+        none to be found; the search is complete in the Riccati case, and where it ends at an
+        equilibrium that attracts globally, which is the only one (Theory 4.1).
 
     Raises
     ------
@@ -202,6 +206,8 @@ def find_equilibria(
     for root, method in _candidates(model, chosen):
         if not any(_is_same(root.covariance, known.covariance) for known, _ in roots):
             roots.append((root, method))
+            if _attracts_globally(model, root):
+                break
     found = [_describe(model, root, method) for root, method in roots]
     return sorted(found, key=lambda e: (not e.covariance_is_stable, e.covariance_abscissa))
 
@@ -339,8 +345,8 @@ def place_mean(
     value = equilibrium.covariance if isinstance(equilibrium, Equilibrium) else equilibrium
     Sigma = covariance_matrix(value, "equilibrium", model.dim)
     target = real_vector(mean, "mean", model.dim)
-    matrix, forcing = _mean_equation(model.replace(b=None), Sigma)
-    return model.replace(b=-matrix @ target - forcing)
+    matrix = model.A + model.heads.attention(Sigma) + model.heads.total
+    return model.replace(b=-matrix @ target - model.heads.tilt(Sigma, model.k))
 
 
 # -- the search -------------------------------------------------------------------------------
@@ -380,7 +386,9 @@ def _riccati_root(model: GaussianTransformer) -> tuple[Root | None] | None:
     except MatrixEquationError:
         return None
     values, vectors = np.linalg.eigh(X)
-    if not values[0] > 1e-14 * np.abs(values).max():
+    if abs(values[0]) <= NEARLY_SINGULAR * np.abs(values).max():
+        return None
+    if values[0] < 0:
         return (None,)
     Sigma = symmetrise(vectors / values @ vectors.T)
     return (polish(model, Sigma) or _root_at(model, Sigma),)
@@ -416,6 +424,11 @@ def _flow_roots(
             return
 
 
+def _attracts_globally(model: GaussianTransformer, root: Root) -> bool:
+    # Then no other positive definite equilibrium exists (Theory 4.1), and the search is over.
+    return not model.dt and form_evidence(WhitenedPoint(model, root.covariance)).margin > 0
+
+
 def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
     R, _ = whitening(second)
     return bool(np.linalg.norm(R @ (first - second) @ R) < SAME * np.sqrt(len(R)))
@@ -426,56 +439,45 @@ def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
 
 def _describe(model: GaussianTransformer, root: Root, method: str) -> Equilibrium:
     Sigma = root.covariance
-    white = model.whiten(Sigma)
+    point = WhitenedPoint(model, Sigma)
+    white = point.white
     abscissa = covariance_abscissa(white)
-    mean, unique = _mean_solution(model, Sigma)
-    mean_matrix = MomentField.of(model)._mean_by_mean(Sigma)
+    mean, unique = _mean_solution(point)
+    mean_matrix = MomentField.of(white)._mean_by_mean(np.eye(model.dim))
     mean_abscissa = matrix_abscissa(mean_matrix, model.dt)
-    radius = _whitened_radius(white)
-    drift_size = np.linalg.norm(white.A) + white.heads.norm_bound()
+    proven = bool(np.isfinite(point.radius))
+    drift_size = np.linalg.norm(white.A) + point.bound
+    mean_size = drift_size + np.linalg.norm(white.heads.total)
     return Equilibrium(
         model=model,
         mean=mean,
         covariance=Sigma,
         rank=model.dim,
         residual=root.residual,
-        existence_radius=None if radius is None else radius * np.linalg.eigvalsh(Sigma)[-1],
+        existence_radius=point.distance(point.radius) if proven else None,
         method=method,
         covariance_abscissa=abscissa,
         mean_abscissa=mean_abscissa,
         covariance_is_stable=bool(abscissa < -NEUTRAL * drift_size),
-        mean_is_stable=bool(mean_abscissa < -NEUTRAL * np.linalg.norm(mean_matrix)),
-        is_isolated=None if radius is None else True,
+        mean_is_stable=bool(mean_abscissa < -NEUTRAL * mean_size),
+        is_isolated=True if proven else None,
         mean_is_unique=unique,
     )
 
 
-def _whitened_radius(white: GaussianTransformer) -> float | None:
-    if white.dim <= 32 or white.dt:
-        return existence_radius(white)
-    rate, _ = scaled_residual(white)
-    margin = -form_maximum(white) - np.linalg.norm(rate, 2)
-    return existence_radius(white, margin)
-
-
-def _mean_equation(model: GaussianTransformer, Sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (M + Vbar, sum_h V_h Sigma k_h + b)."""
-    matrix = model.A + model.heads.attention(Sigma) + model.heads.total
-    return matrix, model.heads.tilt(Sigma, model.k) + model.b
-
-
-def _mean_solution(model: GaussianTransformer, Sigma: np.ndarray) -> tuple[np.ndarray | None, bool]:
-    matrix, forcing = _mean_equation(model, Sigma)
-    U, values, Wt = np.linalg.svd(matrix)
-    large = values > SINGULAR_MEAN * model.dim * max(values[0], np.linalg.norm(model.A, 2))
+def _mean_solution(point: WhitenedPoint) -> tuple[np.ndarray | None, bool]:
+    """Solve the mean equation in whitened coordinates, where "singular" has no unit."""
+    white, identity = point.white, np.eye(point.white.dim)
+    forcing = white.heads.tilt(identity, white.k) + white.b
+    sizes = (white.A, point.drift, white.heads.total)
+    U, values, Wt = np.linalg.svd(point.drift + white.heads.total)
+    large = values > SINGULAR_MEAN * white.dim * max(np.linalg.norm(M, 2) for M in sizes)
     weights = U.T @ -forcing
-    mean = Wt[large].T @ (weights[large] / values[large])
+    mean = point.root @ (Wt[large].T @ (weights[large] / values[large]))
     if large.all():
         return mean, True
-    missed = np.linalg.norm(weights[~large])
-    if missed > 1e-10 * np.linalg.norm(forcing):
-        return None, False
-    return mean, False
+    missed = np.linalg.norm(weights[~large]) > 1e-10 * np.linalg.norm(forcing)
+    return None if missed else mean, False
 
 
 # -- arguments and words ----------------------------------------------------------------------------

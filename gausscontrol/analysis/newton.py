@@ -1,4 +1,4 @@
-"""Newton's method for F(Sigma) = 0 on positive definite matrices (Theory 3.3 and 3.4).
+"""Newton's method for F(Sigma) = 0 on positive definite matrices (Theory 3.3).
 
     Sigma = S^(1/2) (I + E) S^(1/2),     L(E) = -F(I)     in coordinates whitened at the iterate S
 
@@ -18,11 +18,9 @@ from gausscontrol.analysis.spectra import dense_operator, linear_operator
 from gausscontrol.linalg.symmetric import smat, svec, symmetrise, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["Root", "existence_radius", "polish", "scaled_residual"]
+__all__ = ["Root", "polish", "scaled_residual"]
 
 DENSE_DIM = 20
-# Above this size an explicit inverse of the linearisation is not formed.
-INVERSE_DIM = 32
 MAX_ITERATIONS = 40
 # Residuals, relative to |A| + |T(I)| in whitened coordinates.
 CONVERGED = 1e-9
@@ -83,10 +81,12 @@ def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
         R, root = whitening(covariance)
         white = model.in_coordinates(R, root)
         rate, residual = scaled_residual(white)
-        if best is not None and best.residual < CONVERGED and residual > STAGNATION * best.residual:
-            return best if best.residual <= residual else Root(covariance, residual)
+        settled = best is not None and best.residual < CONVERGED
+        stagnant = settled and residual >= STAGNATION * best.residual
         if best is None or residual < best.residual:
             best = Root(covariance, residual)
+        if stagnant:
+            return best
         step = _newton_step(white, rate)
         if step is None:
             break
@@ -160,66 +160,3 @@ def _lyapunov_preconditioner(white: GaussianTransformer) -> LinearOperator | Non
 
     size = white.dim * (white.dim + 1) // 2
     return LinearOperator((size, size), matvec=solve, dtype=float)
-
-
-def existence_radius(
-    white: GaussianTransformer, form_margin: float | None = None
-) -> float | None:
-    """Return the Newton-Kantorovich radius around the identity, or None.
-
-    Parameters
-    ----------
-    white : GaussianTransformer
-        The model whitened at the computed solution.
-    form_margin : float, optional
-        alpha > 0 such that <E, L(E)> <= -2 alpha |E|^2, used beyond d = 32 in place of an
-        explicit inverse.
-
-    Returns
-    -------
-    float or None
-        A zero of F exists, and is unique, within this Frobenius distance of I in whitened
-        coordinates; None if the test fails or was not affordable.
-
-    Notes
-    -----
-    Theory 3.4. With beta = |L^-1|, eta = |L^-1 F(I)| and c = 4 sum_h |V_h| |B_h| the condition
-    is beta c eta <= 1/2. Rounding in F(I) is added to eta. For dt > 0 the map is cubic and
-    the test is not made.
-    """
-    if white.dt:
-        return None
-    rate, _ = scaled_residual(white)
-    beta = _inverse_norm(white, form_margin)
-    if beta is None:
-        return None
-    bound = white.heads.norm_bound()
-    terms = np.linalg.norm(white.A) + np.sqrt(white.dim) * bound
-    rounding = 8 * white.dim * np.finfo(float).eps * terms
-    eta = beta * (np.linalg.norm(rate) + rounding)
-    product = 4 * beta * bound * eta
-    if product > 0.5:
-        return None
-    # eta is the limit of the radius as the product vanishes, and 2 eta / (1 + sqrt(1 - 2 p)) is
-    # the textbook formula without its cancellation.
-    radius = float(2 * eta / (1 + np.sqrt(1 - 2 * product)))
-    return radius if radius < 1 else None
-
-
-def _inverse_norm(white: GaussianTransformer, form_margin: float | None) -> float | None:
-    # An upper bound on |L^-1|_2, valid for the approximate inverse that was computed.
-    if white.dim > INVERSE_DIM:
-        return 1 / (2 * form_margin) if form_margin is not None and form_margin > 0 else None
-    operator = dense_operator(white)
-    try:
-        inverse = np.linalg.inv(operator)
-    except np.linalg.LinAlgError:
-        return None
-    defect = _spectral_bound(np.eye(operator.shape[0]) - inverse @ operator)
-    if not defect < 0.5:
-        return None
-    return _spectral_bound(inverse) / (1 - defect)
-
-
-def _spectral_bound(matrix: np.ndarray) -> float:
-    return float(np.sqrt(np.linalg.norm(matrix, 1) * np.linalg.norm(matrix, np.inf)))

@@ -21,11 +21,13 @@ from gausscontrol.systems.integrate import FactorFlow, integrate
 __all__ = ["Arrival", "balanced_covariance", "default_starts", "follow_flow"]
 
 FLOW_RTOL = 1e-3
-FLOW_STEPS = 4_000
+FLOW_STEPS = 500
 # Depth to follow the flow, in units of 1 / |drift| at the start.
 FLOW_DEPTH = 1e4
 # Ratio of singular values of L at which a trajectory counts as heading for a singular limit.
 SINGULAR_RATIO = 1e-6
+# Share of attention in the drift below which Sigma is on its way to zero.
+COLLAPSED = 1e-12
 SPREAD = 1.0
 
 
@@ -76,7 +78,8 @@ def default_starts(model: GaussianTransformer, count: int, seed: int) -> Iterato
     balanced = balanced_covariance(model)
     if balanced is not None and is_positive_definite(symmetrise(balanced)):
         yield symmetrise(balanced)
-    key = symmetrise(model.B.sum(axis=0))
+    # The scalar part of every head; head gauge leaves it.
+    key = symmetrise(np.tensordot(np.trace(model.V, axis1=1, axis2=2), model.B, axes=1))
     if np.linalg.norm(key) > 0 and np.linalg.cond(key) < 1e8:
         # Attention acts through B, so B^-1 carries the unit of a covariance.
         values, vectors = np.linalg.eigh(key)
@@ -160,16 +163,21 @@ def follow_flow(
 
 
 def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:
-    U, values, Wt = np.linalg.svd(L, full_matrices=False)
-    if values[-1] < SINGULAR_RATIO * values[0] or not values[0] > 0:
+    U, values, _ = np.linalg.svd(L, full_matrices=False)
+    if not values[-1] > SINGULAR_RATIO * values[0]:
         return "singular"
     # L^+ X L up to an orthogonal change: U^T X U scaled by the singular values.
     scale = values[None, :] / values[:, None]
     drift = (U.T @ field.A @ U) * scale
     attention = (U.T @ field.heads.attention(L @ L.T) @ U) * scale
     total = drift + attention
-    size = np.linalg.norm(drift) + np.linalg.norm(attention)
-    return "settled" if np.linalg.norm(total + total.T) < 2 * tolerance * size else ""
+    rate = total + total.T + field.dt * total @ total.T
+    linear, nonlinear = np.linalg.norm(drift), np.linalg.norm(attention)
+    if np.linalg.norm(rate) < 2 * tolerance * (linear + nonlinear):
+        return "settled"
+    # Collapse as a whole: A alone drives, and it shrinks the volume.
+    collapses = nonlinear < COLLAPSED * linear and np.trace(total) < 0
+    return "singular" if collapses else ""
 
 
 def _iterate_map(model, factor: np.ndarray, tolerance: float, steps: int) -> Arrival:
@@ -179,18 +187,7 @@ def _iterate_map(model, factor: np.ndarray, tolerance: float, steps: int) -> Arr
         L = L + model.dt * field.drift(L @ L.T) @ L
         if not np.linalg.norm(L) < 1e8 * start:
             return Arrival(factor, False, "escape")
-        verdict = _discrete_verdict(field, L, tolerance)
+        verdict = _verdict(field, L, tolerance)
         if verdict:
             return Arrival(L, verdict == "settled", verdict)
     return Arrival(L, False, "unsettled")
-
-
-def _discrete_verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:
-    U, values, _ = np.linalg.svd(L, full_matrices=False)
-    if values[-1] < SINGULAR_RATIO * values[0] or not values[0] > 0:
-        return "singular"
-    M = (U.T @ field.drift(L @ L.T) @ U) * (values[None, :] / values[:, None])
-    size = np.linalg.norm(M) + np.finfo(float).tiny
-    rate = M + M.T + field.dt * M @ M.T
-    scale = np.linalg.norm(field.A) + np.linalg.norm(field.heads.attention(L @ L.T))
-    return "settled" if np.linalg.norm(rate) < 2 * tolerance * max(size, scale) else ""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.errors import MatrixEquationError, NotCertified, ParameterError
 from gausscontrol.linalg.arrays import real_array
@@ -20,7 +21,7 @@ from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["Certificate", "Enclosure", "certified_covariance", "enclose", "hurwitz_margin"]
+__all__ = ["Certificate", "certified_covariance", "hurwitz_margin", "not_enclosed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +69,6 @@ class Certificate(ABC):
         return []
 
 
-class Enclosure(NamedTuple):
-    """A computed equilibrium in whitened coordinates, and where an exact one lies."""
-
-    white: GaussianTransformer
-    residual: np.ndarray  # F at the identity
-    radius: float  # an exact equilibrium I + Delta has |Delta|_F <= radius
-    bound: float  # sum_h |V_h| |B_h|
-    rounding: float  # error of one evaluation of the attention operator, relative to |E|
-
-
 def certified_covariance(model: GaussianTransformer, equilibrium: Any) -> np.ndarray:
     """Read the covariance to certify and refuse one that is not positive definite.
 
@@ -108,46 +99,15 @@ def certified_covariance(model: GaussianTransformer, equilibrium: Any) -> np.nda
     return covariance
 
 
-def enclose(model: GaussianTransformer, covariance: np.ndarray, inverse_norm: float) -> Enclosure:
-    """Prove that an exact equilibrium lies near a computed one (Theory 3.4).
-
-    Parameters
-    ----------
-    model : GaussianTransformer
-        Continuous depth.
-    covariance : (d, d) ndarray
-        Positive definite.
-    inverse_norm : float
-        An upper bound on |L^-1| in coordinates whitened at the covariance.
-
-    Returns
-    -------
-    Enclosure
-
-    Raises
-    ------
-    NotCertified
-        If the Newton-Kantorovich test fails.
-    """
-    white = model.whiten(covariance)
-    M = white.A + white.heads.attention(np.eye(white.dim))
-    residual = M + M.T
-    bound = white.heads.norm_bound()
-    # Whitening and T(I) are computed with d products of sums each; 8 d eps covers them.
-    unit = 8 * white.dim * np.finfo(float).eps
-    error = np.linalg.norm(residual) + unit * (
-        np.linalg.norm(white.A) + np.sqrt(white.dim) * bound
+def not_enclosed(point: WhitenedPoint) -> NotCertified:
+    """Return the exception for a computed equilibrium that proves no exact one nearby."""
+    size = np.linalg.norm(point.asymmetry)
+    return NotCertified(
+        f"equilibrium: |F(Sigma)| = {size:.2g} in whitened coordinates, with rounding up to "
+        f"{2 * point.drift_error:.2g}, is too large to prove an exact equilibrium nearby; polish "
+        "it with find_equilibrium(model, guess)",
+        margin=-float(size),
     )
-    eta = inverse_norm * error
-    product = 4 * bound * inverse_norm * eta
-    radius = 2 * eta / (1 + np.sqrt(1 - 2 * product)) if product <= 0.5 else np.inf
-    if not radius < 0.5:
-        raise NotCertified(
-            f"equilibrium: |F(Sigma)| = {error:.2g} in whitened coordinates is too large to prove "
-            "an exact equilibrium nearby; polish it with find_equilibrium(model, guess)",
-            margin=0.5 - float(product),
-        )
-    return Enclosure(white, residual, float(radius), bound, unit * bound)
 
 
 def hurwitz_margin(matrix: np.ndarray, perturbation: float) -> float:

@@ -5,7 +5,8 @@
 Near an escape at t* the quadratic part of (1) rules and tr Sigma grows like C / (t* - t), so that
 g = 1 / (t* - t). In the variable s that singularity is at infinity and the flow is smooth: a
 suspected escape is followed in s until 1/g is 1e-10 of the depth travelled, which takes a few
-dozen steps. A growth that ends, because g or the quadratic share of it falls, is no escape.
+dozen steps. A growth that ends, because g or the quadratic share of it falls, is no escape; should
+it resume, it is looked at again.
 """
 
 from __future__ import annotations
@@ -108,12 +109,13 @@ class EscapeWatch:
             return None
         atol = np.append(np.broadcast_to(self._atol, y.shape), self._rtol * scale)
         solver = DOP853(rate, 0.0, start, np.inf, rtol=self._rtol, atol=atol, first_step=0.01)
+        least = scale
         for _ in range(MAX_STEPS):
             solver.step()
-            depth = t + solver.y[-1]
-            if solver.status == "failed" or depth > self._end:
+            depth, remaining = t + solver.y[-1], solver.f[-1]
+            least = min(least, remaining)
+            if solver.status == "failed" or depth > self._end or remaining > 2 * least:
                 return None
-            remaining = solver.f[-1]
             if remaining < RESOLUTION * (depth - self._origin):
                 depth += remaining
                 return Escape(depth, remaining) if depth <= self._end else None

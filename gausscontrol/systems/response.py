@@ -370,7 +370,7 @@ def _iterate(task: _Task, method: str) -> _Solution:
             kept.append(state)
             transitions.append(Psi)
     states = np.stack(kept, axis=1)
-    L = states[dim:].reshape(dim, task.factor.shape[1], -1) if in_factor else None
+    L = states[dim:].reshape(*task.factor.shape, len(kept)) if in_factor else None
     return _Solution(
         states[:dim],
         _products(L) if in_factor else _unpacked(states[dim:], dim),

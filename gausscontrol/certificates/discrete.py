@@ -1,0 +1,377 @@
+"""Stability of residual layers, dt = tau > 0 (Theory 4.10).
+
+    Sigma+ = D Sigma D^T,   D = I + tau M(Sigma)
+
+Local: a contraction in the norm of some P > 0, which proves an exact fixed point near the
+computed one and its exponential stability at once. Semiglobal: where M(Sigma*) = 0, the function
+W of Theory 4.1 decreases on a whole sublevel set once tau is small enough; never on all of the
+cone, since one layer can overshoot from far away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import brentq
+
+from gausscontrol.analysis.spectra import dense_operator, form_maximum
+from gausscontrol.certificates.base import Certificate, certified_covariance
+from gausscontrol.errors import NotCertified, ParameterError
+from gausscontrol.linalg.symmetric import (
+    covariance_matrix,
+    svec,
+    symmetrise,
+    vech_index,
+    whitening,
+)
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = [
+    "Contraction",
+    "SemiglobalStability",
+    "certify_semiglobal_stability",
+    "contraction",
+    "contraction_matrix",
+    "schur_margin",
+]
+
+# A drift M(Sigma*) this small against its terms counts as balanced.
+BALANCED = 1e-9
+# |M(Sigma*)| relative to alpha |E| beyond which the certificate speaks.
+DEFECT_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The map of one layer contracts near the computed fixed point, in the norm of P.
+
+    `margin` is 1 minus the contraction factor on the ball of `radius` (whitened Frobenius norm)
+    that holds the exact fixed point; at most zero if it is not proven to contract.
+    """
+
+    margin: float
+    radius: float
+    factor: float
+
+
+def contraction_matrix(model: GaussianTransformer, Sigma: np.ndarray) -> np.ndarray:
+    """Return P > 0 with J^T P J < P, in whitened svec coordinates, smallest eigenvalue 1.
+
+    Raises
+    ------
+    NotCertified
+        If the spectral radius of the linearisation is not below 1.
+    """
+    J = dense_operator(model.whiten(Sigma))
+    radius = float(np.abs(np.linalg.eigvals(J)).max())
+    if not radius < 1:
+        raise NotCertified(
+            f"equilibrium: the linearised layer has spectral radius {radius:.6g}, and it is not "
+            "below 1; look at the poles with analyze(model, equilibrium)",
+            margin=1 - radius,
+        )
+    if np.linalg.norm(J, 2) < 1:
+        return np.eye(len(J))
+    # Scaling J up to just inside the unit circle evens out the margin.
+    P = scipy.linalg.solve_discrete_lyapunov((J / np.sqrt(radius)).T, np.eye(len(J)))
+    P = symmetrise(P)
+    return P / np.linalg.eigvalsh(P)[0]
+
+
+def contraction(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) -> Contraction:
+    """Verify that one layer contracts around Sigma in the norm of P.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        dt > 0.
+    Sigma : (d, d) ndarray
+        Computed fixed point.
+    P : (n, n) ndarray
+        In whitened svec coordinates, smallest eigenvalue at least 1.
+
+    Returns
+    -------
+    Contraction
+
+    Notes
+    -----
+    With rho the P-norm of J at the computed point and kappa(r) a bound on the change of J over
+    the ball |E| <= r, Banach's theorem needs rho + sqrt(|P|) kappa(r) < 1 and a residual below
+    (1 - that) r.
+    """
+    white, tau = model.whiten(Sigma), model.dt
+    dim = white.dim
+    J = dense_operator(white)
+    unit = 8 * len(J) * np.finfo(float).eps
+    values = np.linalg.eigvalsh(P)
+    if not values[0] >= 1 - 1e-6:
+        return Contraction(float(values[0] - 1), np.inf, np.inf)
+    stretch = float(np.sqrt(values[-1] / values[0]))
+    root = np.linalg.cholesky(P)
+    # |J|_P is the 2-norm of L^T J L^-T with P = L L^T.
+    turned = scipy.linalg.solve_triangular(root, (root.T @ J).T, lower=True).T
+    rho = float(np.linalg.norm(turned, 2)) + unit * stretch * float(np.linalg.norm(J, 2))
+    D = np.eye(dim) + tau * (white.A + white.heads.attention(np.eye(dim)))
+    residual = svec(symmetrise(D @ D.T - np.eye(dim)))
+    nu, size = white.heads.norm_bound(), float(np.linalg.norm(D, 2))
+    rounding = unit * (1 + tau * (np.linalg.norm(white.A) + np.sqrt(dim) * nu)) ** 2
+    error = stretch * np.sqrt(values[0]) * (float(np.linalg.norm(residual)) + rounding)
+    if not rho < 1:
+        return Contraction(1 - rho, np.inf, rho)
+    radius = 2 * error / (1 - rho)
+    kappa = 2 * tau * nu * (radius * size + tau * nu * radius * (1 + radius))
+    kappa += tau * nu * radius * (2 * size + tau * nu * radius)
+    factor = rho + stretch * kappa
+    margin = min(1 - factor, (1 - factor) * radius - error if error else 1 - factor)
+    return Contraction(1 - factor if margin >= 0 else float(margin), radius, factor)
+
+
+def schur_margin(matrix: np.ndarray, perturbation: float) -> float:
+    """Verify that a matrix has all eigenvalues inside the unit circle.
+
+    Parameters
+    ----------
+    matrix : (d, d) ndarray
+    perturbation : float
+        Spectral-norm distance within which every matrix must have them there too.
+
+    Returns
+    -------
+    float
+        1 - |A|_P for some P > 0 after perturbation and rounding; positive if verified.
+    """
+    radius = float(np.abs(np.linalg.eigvals(matrix)).max())
+    if not radius < 1:
+        return 1 - radius
+    size = len(matrix)
+    scaled = matrix / np.sqrt(radius) if radius > 0 else matrix
+    P = symmetrise(scipy.linalg.solve_discrete_lyapunov(scaled.T, np.eye(size)))
+    values = np.linalg.eigvalsh(P)
+    if not values[0] > 0:
+        return float(values[0])
+    root = np.linalg.cholesky(P)
+    turned = scipy.linalg.solve_triangular(root, (root.T @ matrix).T, lower=True).T
+    stretch = float(np.sqrt(values[-1] / values[0]))
+    unit = 8 * size * np.finfo(float).eps * float(np.linalg.norm(matrix, 2))
+    return 1 - float(np.linalg.norm(turned, 2)) - stretch * (perturbation + unit)
+
+
+@dataclass(frozen=True, eq=False)
+class SemiglobalStability(Certificate):
+    """Every covariance in a sublevel set of W converges under the residual layers.
+
+    Attributes
+    ----------
+    covariance : (d, d) ndarray
+        The balanced equilibrium. [x]^2
+    level : float
+        The set is {W <= level}, with W of `lyapunov_function`.
+    largest_step : float
+        Every dt below this serves the whole set. [t]
+    resolution : float
+        Whitened Frobenius distance from the equilibrium down to which W is certified to decrease;
+        it reflects how exactly M(Sigma*) = 0 holds.
+    mean_stable : bool
+        Whether I + dt (M(Sigma*) + Vbar) is verified to have spectral radius below 1.
+    """
+
+    covariance: np.ndarray
+    level: float
+    largest_step: float
+    resolution: float
+    mean_stable: bool
+
+    def lyapunov_function(self, Sigma: Any) -> float:
+        """Return W(Sigma), as in `GlobalStability.lyapunov_function`.
+
+        Parameters
+        ----------
+        Sigma : (d, d) array_like
+            Positive definite. [x]^2
+
+        Returns
+        -------
+        float
+        """
+        return divergence(self.covariance, Sigma)
+
+    def contains(self, Sigma: Any) -> bool:
+        """Tell whether a covariance lies in the certified set.
+
+        Parameters
+        ----------
+        Sigma : (d, d) array_like
+            Positive definite. [x]^2
+
+        Returns
+        -------
+        bool
+        """
+        return self.lyapunov_function(Sigma) <= self.level
+
+    def verify(self) -> bool:
+        """Repeat the check from the model, the covariance and the level.
+
+        Returns
+        -------
+        bool
+        """
+        return _semiglobal_step(self.model, self.covariance, self.level)[0] > self.model.dt
+
+    def _details(self) -> list[str]:
+        return [
+            f"  set     W <= {self.level:.6g}",
+            f"  step    dt = {self.model.dt:g}, certified below {self.largest_step:.6g}",
+        ]
+
+
+def certify_semiglobal_stability(
+    model: GaussianTransformer, equilibrium: Any, Sigma0: Any
+) -> SemiglobalStability:
+    """Certify convergence of residual layers from a set.
+
+    The set is the sublevel set {W <= W(Sigma0)} of W(Sigma) = tr(X Sigma) - log det(X Sigma) - d,
+    X the inverse of Sigma*. With alpha of Theory 4.2, t = |T| in whitened coordinates and l the
+    root of l - 1 - log l = W(Sigma0) above 1, W decreases on it if dt t sqrt(d) (l - 1) <= 1/2
+    and dt < 2 alpha / (t^2 (2 + l)).
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        dt > 0.
+    equilibrium : Equilibrium or (d, d) array_like
+        Balanced: M(Sigma*) = 0. [x]^2
+    Sigma0 : (d, d) array_like
+        Positive definite; the set is as large as it needs to be to hold it. [x]^2
+
+    Returns
+    -------
+    SemiglobalStability
+
+    Raises
+    ------
+    NotCertified
+        If the equilibrium is not balanced, the attention form not negative definite, or dt too
+        large for the set; the message says which dt would do.
+    ParameterError
+        If dt = 0, or a covariance is not positive definite.
+
+    Notes
+    -----
+    Theory 4.10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2), dt=0.01)
+    >>> certificate = gct.certify_semiglobal_stability(model, 2 * np.eye(2), 6 * np.eye(2))
+    >>> certificate.largest_step > 0.01
+    True
+    """
+    Sigma = certified_covariance(model, equilibrium)
+    start = covariance_matrix(Sigma0, "Sigma0", model.dim)
+    whitening(start, "Sigma0")
+    if not model.dt:
+        raise ParameterError(
+            "dt: expected residual layers, found continuous depth; "
+            "use certify_global_stability, or model.replace(dt=...)"
+        )
+    level = divergence(Sigma, start)
+    step, data = _semiglobal_step(model, Sigma, level)
+    if not step > model.dt:
+        raise NotCertified(_too_large(model, step, data), margin=step - model.dt)
+    matrix = np.eye(model.dim) + model.dt * (
+        model.A + model.heads.attention(Sigma) + model.heads.total
+    )
+    mean_stable = schur_margin(matrix, 1e-12 * float(np.linalg.norm(matrix))) > 0
+    return SemiglobalStability(
+        model=model,
+        statement=(
+            f"under layers of depth {model.dt:g} every covariance with W <= {level:.6g} tends to "
+            "the equilibrium, to the resolution at which it is balanced"
+        ),
+        scope="covariance and mean" if mean_stable else "covariance",
+        margin=step - model.dt,
+        data=data,
+        covariance=Sigma,
+        level=level,
+        largest_step=step,
+        resolution=data["resolution"],
+        mean_stable=mean_stable,
+    )
+
+
+def divergence(Sigma: np.ndarray, other: Any) -> float:
+    """Return W(other) = tr(X other) - log det(X other) - d, X the inverse of Sigma."""
+    other = covariance_matrix(other, "Sigma", len(Sigma))
+    whitening(other, "Sigma")
+    R, _ = whitening(Sigma)
+    values = np.linalg.eigvalsh(symmetrise(R @ other @ R))
+    # log1p keeps digits near the equilibrium, where the terms cancel.
+    return float(np.sum((values - 1) - np.log1p(values - 1)))
+
+
+def _semiglobal_step(
+    model: GaussianTransformer, Sigma: np.ndarray, level: float
+) -> tuple[float, dict[str, Any]]:
+    """Return the largest dt that is certified on {W <= level}, at most 0 if none is."""
+    white = model.whiten(Sigma)
+    nu = white.heads.norm_bound()
+    rounding = 8 * white.dim * np.finfo(float).eps * nu
+    alpha = -form_maximum(white) - rounding
+    M = white.A + white.heads.attention(np.eye(white.dim))
+    defect = float(np.linalg.norm(M)) + rounding * np.sqrt(white.dim)
+    data = {"alpha": alpha, "drift": defect, "resolution": np.inf}
+    if not alpha > 0 or not defect <= BALANCED * (np.linalg.norm(white.A) + nu):
+        return min(alpha, 0.0), data
+    share = DEFECT_SHARE * alpha
+    size = _attention_norm(white) + share
+    bound = _largest_eigenvalue(level)
+    spread = np.sqrt(white.dim) * (bound - 1) if bound > 1 else 0.0
+    limits = [2 * (alpha - share) / (size**2 * (2 + bound))]
+    if spread > 0:
+        limits.append(0.5 / (size * spread))
+    data |= {"norm": size, "largest_eigenvalue": bound, "resolution": defect / share}
+    return float(min(limits)) * (1 - 1e-12), data
+
+
+def _attention_norm(white: GaussianTransformer) -> float:
+    """Return the norm of E -> T(E) from symmetric matrices to all matrices, Frobenius."""
+    index = vech_index(white.dim)
+    full = np.einsum("hik,hlj->ijkl", white.V, white.B)
+    both = (full + full.transpose(0, 1, 3, 2)) / 2
+    columns = both[:, :, index.rows, index.columns] * index.weight
+    return float(np.linalg.norm(columns.reshape(white.dim**2, -1), 2))
+
+
+def _largest_eigenvalue(level: float) -> float:
+    """Return l >= 1 with l - 1 - log l = level, rounded up."""
+    if level <= 0:
+        return 1.0
+    upper = 2 + 2 * level
+    while upper - 1 - np.log(upper) < level:
+        upper *= 2
+    root = brentq(lambda l: l - 1 - np.log(l) - level, 1.0, upper, xtol=1e-13, rtol=1e-13)
+    return float(root) * (1 + 1e-9)
+
+
+def _too_large(model: GaussianTransformer, step: float, data: dict[str, Any]) -> str:
+    if not data["alpha"] > 0:
+        return (
+            f"equilibrium: the attention form is not negative definite (alpha = "
+            f"{data['alpha']:.4g}), so no step is certified; see certify_local_stability"
+        )
+    if not step > 0:
+        return (
+            f"equilibrium: expected a balanced one, M(Sigma*) = 0, found |M(Sigma*)| = "
+            f"{data['drift']:.3g} in whitened coordinates; see certify_local_stability"
+        )
+    return (
+        f"dt: {model.dt:g} is too large for this set, which is certified for dt below "
+        f"{step:.4g}; use smaller layers or a start nearer the equilibrium"
+    )
