@@ -3,7 +3,8 @@
     mu(t) and spec Sigma(t);   { mu + r Sigma^(1/2) u : |u| = 1 };   spec(M + Vbar) and spec(L)
 
 Every function takes `ax=` and `title=` and returns a `ct.ControlPlot`. Without `ax` it draws on the
-current figure if that is empty and on a new one otherwise. Colours are those of the matplotlib
+current figure if that is empty and on a new one otherwise; `ax` may also be a figure, to be filled,
+of which pyplot need not know. Colours are those of the matplotlib
 style in use; matplotlib's default colours give way to the Okabe-Ito set, which the colour-blind
 tell apart. Nothing here shows a window, chooses a backend or changes a setting.
 """
@@ -20,7 +21,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, ListedColormap, Normalize
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from scipy.special import ndtri
 
@@ -40,6 +42,10 @@ LOG_RANGE = 30.0
 # Below this share of the largest value on a logarithmic axis there is rounding only.
 LOG_FLOOR = 1e-14
 ELLIPSES = 12
+# More poles than this are drawn small.
+CROWD = 200
+# Legends stand outside the axes of a figure made here.
+ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
 PICTURE_SIZE = (6.4, 4.8)  # inches
 PICTURE_DPI = 150
 
@@ -63,7 +69,7 @@ def moment_plot(
         Mean [x] and covariance [x]^2.
     equilibrium : Equilibrium, optional
         Marked at the right edge.
-    ax : array of two Axes, optional
+    ax : array of two Axes or Figure, optional
         Where to draw, mean first.
     title : str, optional
         By default the title of the response, or none where `ax` is given.
@@ -101,9 +107,10 @@ def moment_plot(
     upper, lower = axes[:, 0]
     mean = None if equilibrium is None else equilibrium.mean
     spectrum = None if equilibrium is None else _eigenvalues(equilibrium.covariance)
+    label = _equilibrium_label(equilibrium)
     lines = np.empty((2, 1), dtype=object)
-    lines[0, 0] = _draw_family(upper, resp.t, resp.mean, r"$\mu$", mean)
-    lines[1, 0] = _draw_spectrum(lower, resp, spectrum)
+    lines[0, 0] = _draw_family(upper, resp.t, resp.mean, r"$\mu$", mean, label)
+    lines[1, 0] = _draw_spectrum(lower, resp, spectrum, label)
     upper.set_ylabel("mean [x]")
     lower.set_ylabel(r"eigenvalues of $\Sigma$ [x]$^2$")
     lower.set_xlabel("depth t")
@@ -111,7 +118,8 @@ def moment_plot(
         _mark_escape(axis, resp)
         _finish(axis)
     upper.tick_params(labelbottom=not own)
-    legends = np.array([[_legend(upper)], [_legend(lower)]], dtype=object)
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if own else {}
+    legends = np.array([[_legend(upper, **place)], [_legend(lower, **place)]], dtype=object)
     _set_title(figure, upper, own, title, resp.title)
     return ct.ControlPlot(lines, axes, figure, legend=legends)
 
@@ -143,7 +151,7 @@ def ellipse_plot(
         Its ellipse is drawn dashed.
     confidence : float, optional
         Probability that a token lies inside.
-    ax : Axes, optional
+    ax : Axes or Figure, optional
         Where to draw.
     title : str, optional
         By default the title of the response, or none where `ax` is given.
@@ -196,7 +204,7 @@ def ellipse_plot(
     _finish(axis)
     lines = np.empty((1, 1), dtype=object)
     lines[0, 0] = drawn
-    legend = _legend(axis)
+    legend = _legend(axis, **(ABOVE if own else {}))
     _set_title(figure, axis, own, title, resp.title)
     return ct.ControlPlot(lines, axes, figure, legend=legend)
 
@@ -220,7 +228,7 @@ def spectrum_plot(
         Poles [1/t], or without unit for dt > 0.
     certificate : GlobalStability, optional
         Its certified rate bounds the shaded half-plane; without it that of the attention form.
-    ax : Axes, optional
+    ax : Axes or Figure, optional
         Where to draw.
     title : str, optional
         By default one that names the model, or none where `ax` is given.
@@ -264,26 +272,25 @@ def spectrum_plot(
         "covariance poles": np.linalg.eigvals(analysis.system.A[dim:, dim:]),
         "mean poles": np.linalg.eigvals(analysis.system.A[:dim, :dim]),
     }
+    every = np.concatenate(list(poles.values()))
+    size = 6.5 if every.size <= CROWD else 3.5
     lines = np.empty((1, 1), dtype=object)
     lines[0, 0] = [
         axis.plot(values.real, values.imag, label=label, zorder=3, **style)[0]
-        for (label, values), style in zip(poles.items(), _pole_styles(), strict=True)
+        for (label, values), style in zip(poles.items(), _pole_styles(size), strict=True)
     ]
-    every = np.concatenate(list(poles.values()))
     if analysis.model.dt:
         _draw_circle(axis, analysis, every)
     else:
         _draw_half_planes(axis, analysis, certificate, every)
     _finish(axis)
-    legend = _legend(axis)
+    legend = _legend(axis, **(ABOVE if own else {}))
     _set_title(figure, axis, own, title, f"Poles of {analysis.model.name or 'the linearisation'}")
     return ct.ControlPlot(lines, axes, figure, legend=legend)
 
 
-def save_picture(
-    path: str | os.PathLike[str], draw: Callable[[np.ndarray], object], *, rows: int = 1
-) -> None:
-    """Draw on axes of a new figure and write it to a file.
+def save_picture(path: str | os.PathLike[str], draw: Callable[[Figure], object]) -> None:
+    """Draw a figure and write it to a file.
 
     The figure is unknown to pyplot, so that no backend is chosen and none is needed.
 
@@ -292,9 +299,7 @@ def save_picture(
     path : str or path-like
         The suffix says the format.
     draw : callable
-        Takes the axes, an array (rows, 1).
-    rows : int, optional
-        How many axes, one above the other.
+        Takes the figure.
 
     Raises
     ------
@@ -302,7 +307,7 @@ def save_picture(
         If the file cannot be written.
     """
     figure = Figure(figsize=PICTURE_SIZE, layout="constrained")
-    draw(figure.subplots(rows, 1, squeeze=False, sharex=True))
+    draw(figure)
     figure.savefig(path, dpi=PICTURE_DPI)
 
 
@@ -310,9 +315,14 @@ def save_picture(
 
 
 def _draw_family(
-    axis: Axes, t: np.ndarray, values: np.ndarray, symbol: str, final: np.ndarray | None
+    axis: Axes,
+    t: np.ndarray,
+    values: np.ndarray,
+    symbol: str,
+    final: np.ndarray | None,
+    label: str,
 ) -> list[Line2D]:
-    """Draw (n, N) values over t, marking n final ones."""
+    """Draw (n, N) values over t and mark n final ones, with a label."""
     count, colors = len(values), _colors()
     if count <= FEW:
         lines = [
@@ -323,7 +333,7 @@ def _draw_family(
         lines = axis.plot(t, values.T, color=colors[0], linewidth=0.9, alpha=0.8)
         lines[0].set_label(f"{_indexed(symbol, 0, count)} ... {_indexed(symbol, count - 1, count)}")
     else:
-        lines = _draw_band(axis, t, values, f"{count} of {symbol}", colors[0])
+        lines = _draw_band(axis, t, values, colors[0])
         final = None if final is None else np.quantile(final, [0, 0.5, 1])
     if final is not None:
         axis.plot(
@@ -333,28 +343,30 @@ def _draw_family(
             markersize=4.5,
             markerfacecolor="none",
             markeredgecolor=mpl.rcParams["text.color"],
-            label="equilibrium" if count <= MANY else "equilibrium: range, median",
+            label=label,
             clip_on=False,
             zorder=4,
         )
     return lines
 
 
-def _draw_band(
-    axis: Axes, t: np.ndarray, values: np.ndarray, what: str, color: str
-) -> list[Line2D]:
+def _draw_band(axis: Axes, t: np.ndarray, values: np.ndarray, color: str) -> list[Line2D]:
     low, lower, median, upper, high = np.quantile(values, [0, 0.25, 0.5, 0.75, 1], axis=0)
-    axis.fill_between(t, low, high, color=color, alpha=0.15, linewidth=0, label=f"range, {what}")
+    axis.fill_between(
+        t, low, high, color=color, alpha=0.15, linewidth=0, label=f"range of {len(values)}"
+    )
     axis.fill_between(t, lower, upper, color=color, alpha=0.3, linewidth=0, label="middle half")
     return axis.plot(t, median, color=color, label="median")
 
 
-def _draw_spectrum(axis: Axes, resp: MomentResponse, final: np.ndarray | None) -> list[Line2D]:
+def _draw_spectrum(
+    axis: Axes, resp: MomentResponse, final: np.ndarray | None, label: str
+) -> list[Line2D]:
     values = _response_eigenvalues(resp)
     if len(values) == 0:
         axis.set_ylim(-1, 1)
         return axis.plot(resp.t, np.zeros_like(resp.t), label=r"$\Sigma = 0$", color=_colors()[0])
-    lines = _draw_family(axis, resp.t, values, r"$\lambda$", final)
+    lines = _draw_family(axis, resp.t, values, r"$\lambda$", final, label)
     if len(values) < resp.mean.shape[0]:
         axis.plot([], [], " ", label=f"rank {len(values)} of {resp.mean.shape[0]}")
     low, high = values.min(), values.max()
@@ -383,8 +395,13 @@ def _mark_escape(axis: Axes, resp: MomentResponse) -> None:
             color=_alarm(),
             linestyle="--",
             linewidth=1.2,
-            label=f"escapes at t = {resp.blow_up_time:.5g}",
+            label=f"escape at {resp.blow_up_time:.5g}",
         )
+
+
+def _equilibrium_label(equilibrium: Equilibrium | None) -> str:
+    stable = equilibrium is None or equilibrium.is_stable
+    return "equilibrium" if stable else "equilibrium\n(not stable)"
 
 
 def _indexed(symbol: str, index: int, count: int) -> str:
@@ -455,12 +472,13 @@ def _draw_ellipses(
     if equilibrium is not None:
         L = np.linalg.cholesky(equilibrium.covariance)
         mean = resp.mean[:, -1] if equilibrium.mean is None else equilibrium.mean
+        name = _equilibrium_label(equilibrium)
         x, y = _ellipse(plane.T @ mean, plane.T @ L, radius)
-        lines += axis.plot(x, y, color=ink, linestyle=(0, (4, 3)), label="equilibrium", zorder=4)
+        lines += axis.plot(x, y, color=ink, linestyle=(0, (4, 3)), label=name, zorder=4)
     bar = axis.figure.colorbar(mpl.cm.ScalarMappable(norm, colormap), ax=axis, label="depth t")
     bar.outline.set_visible(False)
     if resp.blow_up_time is not None:
-        axis.plot([], [], " ", label=f"escapes at t = {resp.blow_up_time:.5g}")
+        axis.plot([], [], " ", label=f"escape at t = {resp.blow_up_time:.5g}")
     return lines
 
 
@@ -500,7 +518,7 @@ def _draw_interval(
                 color=ink,
                 linewidth=1,
                 linestyle=(0, (4, 3)),
-                label=None if offset else "equilibrium",
+                label=None if offset else _equilibrium_label(equilibrium),
             )
             lines.append(line)
     axis.set_xlabel("depth t")
@@ -512,9 +530,9 @@ def _draw_interval(
 # -- poles ----------------------------------------------------------------------------------------
 
 
-def _pole_styles() -> tuple[dict[str, Any], dict[str, Any]]:
+def _pole_styles(size: float) -> tuple[dict[str, Any], dict[str, Any]]:
     colors = _colors()
-    common = {"linestyle": "none", "markersize": 6.5, "markeredgewidth": 1.4}
+    common = {"linestyle": "none", "markersize": size, "markeredgewidth": size / 4.5}
     return (
         {**common, "marker": "x", "color": colors[0]},
         {**common, "marker": "o", "color": colors[1 % len(colors)], "markerfacecolor": "none"},
@@ -546,7 +564,7 @@ def _draw_half_planes(
         zorder=2,
     )
     if rate > 0:
-        word = "attention form" if certificate is None else "certified"
+        word = "by the form" if certificate is None else "certified"
         green = _colors()[2 % len(_colors())]
         axis.axvspan(left, -rate, color=green, alpha=0.12, linewidth=0, zorder=0)
         axis.axvline(
@@ -554,7 +572,7 @@ def _draw_half_planes(
             color=green,
             linestyle="--",
             linewidth=1.4,
-            label=f"{word}: covariance poles left of {-rate:.4g}",
+            label=rf"covariance, {word}: $\leq$ {-rate:.4g}",
             zorder=2,
         )
     axis.set_xlabel("real part [1/t], per unit depth")
@@ -585,13 +603,15 @@ def _draw_circle(axis: Axes, analysis: EquilibriumAnalysis, poles: np.ndarray) -
 # -- figures and style ----------------------------------------------------------------------------
 
 
-def _axes(ax: Any, rows: int) -> tuple[Figure, np.ndarray, bool]:
+def _axes(ax: Any, rows: int) -> tuple[FigureBase, np.ndarray, bool]:
     """Return the figure, its axes (rows, 1), and whether they were made here."""
-    if ax is None:
-        current = plt.gcf() if plt.get_fignums() else None
-        figure = current if current is not None and not current.axes else plt.figure()
-        if figure.get_layout_engine() is None:
-            figure.set_layout_engine("constrained")
+    if ax is None or isinstance(ax, FigureBase):
+        figure = ax
+        if figure is None:
+            figure = plt.gcf()
+            figure = plt.figure() if figure.axes else figure
+            if figure.get_layout_engine() is None:
+                figure.set_layout_engine("constrained")
         return figure, figure.subplots(rows, 1, squeeze=False, sharex=True), True
     axes = np.atleast_1d(np.asarray(ax, dtype=object)).reshape(-1)
     if axes.size != rows:
@@ -607,7 +627,7 @@ def _axes(ax: Any, rows: int) -> tuple[Figure, np.ndarray, bool]:
     return axes[0].figure, axes.reshape(rows, 1), False
 
 
-def _set_title(figure: Figure, axis: Axes, own: bool, title: str | None, default: str) -> None:
+def _set_title(figure: FigureBase, axis: Axes, own: bool, title: str | None, default: str) -> None:
     if own:
         figure.suptitle(default if title is None else title, fontsize="medium")
     elif title is not None:
@@ -619,10 +639,8 @@ def _finish(axis: Axes) -> None:
     axis.set_axisbelow(True)
 
 
-def _legend(axis: Axes):
-    if not axis.get_legend_handles_labels()[0]:
-        return None
-    return axis.legend(fontsize="small", framealpha=0.85)
+def _legend(axis: Axes, **place: Any) -> Legend:
+    return axis.legend(fontsize="small", framealpha=0.85, **place)
 
 
 def _colors() -> tuple[str, ...]:

@@ -260,7 +260,7 @@ def test_a_sparse_matrix_that_points_outside_itself_is_damage(tmp_path):
 
 def test_other_variables_of_a_workspace_are_ignored(tmp_path):
     path = store_mat(
-        tmp_path / "m.mat", A=EYE, B=EYE, V=EYE, C=[[1j]], t={"u": 1}, a=3, W_Q=EYE, flag=True
+        tmp_path / "m.mat", A=EYE, B=EYE, V=EYE, C=[[1j]], t={"u": 1}, a=3, scale=EYE, flag=True, layers=12
     )
     assert load_model(path) == GaussianTransformer(EYE, EYE, EYE)
 
@@ -271,7 +271,7 @@ def test_strings_and_tables_do_not_hide_the_rest(tmp_path, values, model):
     with pytest.warns(UserWarning, match="found only K, which is ignored; "):
         load_model(store_mat_beside_objects(path, A=EYE, B=EYE, V=EYE, K=1.0))
     store_mat_beside_objects(path, A=EYE, V=EYE)
-    assert "B: expected A, B, V in the file, found note, A, V, log; " in refusal(path)
+    assert "B: expected A, B, V together, found note, A, V, log; " in refusal(path)
     for key, value, words in (
         ("A", EYE == 1, "A: expected real numbers, found a variable of MATLAB class logical"),
         ("B", EYE * 1j, "B: expected real numbers, found complex numbers"),
@@ -381,15 +381,17 @@ def test_a_missing_key_is_named(tmp_path, suffix):
     path = tmp_path / f"m{suffix}"
     store(path, {"A": [[1.0]], "b": [1.0], "v": [[1.0]]})
     text = refusal(path)
-    assert "B, V: expected A, B, V in the file, found A, b, v; " in text
+    assert "B, V: expected A, B, V together, found A, b, v; " in text
     assert "names are case-sensitive, rename v" in text
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_weights_are_refused_with_the_way_out(tmp_path, suffix):
+def test_an_empty_set_of_keys_says_what_there_could_be(tmp_path, suffix):
     path = tmp_path / f"m{suffix}"
-    store(path, {key: [[1.0]] for key in ("W_Q", "W_K", "W_V", "W_O")})
-    assert "multiply weights out: V = W_O W_V" in refusal(path)
+    store(path, {"C": [[1.0]]})
+    text = refusal(path)
+    assert "A, B, V: expected A, B, V together, found C; store each under its own name" in text
+    assert text.endswith("or W_Q, W_K, W_V, W_O, or layers")
 
 
 def test_a_struct_of_parameters_is_seen(tmp_path):
@@ -592,7 +594,7 @@ def test_the_file_system_speaks_for_itself(tmp_path, model, suffix):
 
 
 def test_arguments_in_the_wrong_order(tmp_path, model):
-    with pytest.raises(ParameterError, match=r"model: expected a GaussianTransformer, found str; "):
+    with pytest.raises(ParameterError, match=r"model: expected .* or LayerStack, found str; "):
         save_model(model, str(tmp_path / "m.mat"))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from problems import complex_step_jacobian, plain_rates, random_covariance, random_model
 
 import gausscontrol as gct
-from gausscontrol.systems.iosys import INPUTS
+from gausscontrol.systems.arguments import INPUTS
 
 few = settings(derandomize=True, deadline=None, max_examples=20)
 forms = pytest.mark.parametrize("form", ["covariance", "factor"])

@@ -186,7 +186,7 @@ def test_stiff_layer_with_varying_input():
 @pytest.mark.parametrize("dim", [2, 4, 8])
 def test_rank_one_starts(dim):
     rng = np.random.default_rng(dim)
-    grid = np.array([0.0, 0.5, 2.0])
+    grid = np.array([0.0, 0.3, 1.0])
     for _ in range(20):
         model, S = rank_one_problem(rng, dim)
         response = gct.moment_response(model, grid, (np.zeros(dim), S))
@@ -252,7 +252,7 @@ def test_below_the_threshold_nothing_blows_up():
 def test_blow_up_error_is_honest():
     rng = np.random.default_rng(0)
     ratios = []
-    for _ in range(15):
+    for _ in range(9):
         a, v = rng.standard_normal(), 10 ** rng.uniform(-2, 2)
         start = 10 ** rng.uniform(-1, 2) + max(-a / v, 0) * 1.01
         exact = np.log1p(a / (v * start)) / (2 * a)
@@ -261,7 +261,7 @@ def test_blow_up_error_is_honest():
         )
         ratios.append(abs(response.blow_up_time - exact) / response.blow_up_error)
     # Riccati systems, A = a I: lambda_max of Sigma0^1/2 G Sigma0^1/2 takes the place of v start.
-    for _ in range(15):
+    for _ in range(9):
         dim = int(rng.integers(2, 4))
         a, S = rng.standard_normal(), random_covariance(rng, dim, condition=10.0)
         B = rng.standard_normal((dim, dim))
@@ -304,7 +304,7 @@ def test_growth_without_escape():
         gct.moment_response(model, [0, 1000], ([0], [[1.0]]))
     A = np.array([[-1.0, 1e4], [0.0, -1.0]])
     model = gct.GaussianTransformer(A, 1e-9 * np.eye(2), 1e-3 * np.eye(2))
-    response = gct.moment_response(model, np.linspace(0, 40, 101), ([0, 0], np.eye(2)))
+    response = gct.moment_response(model, np.linspace(0, 30, 61), ([0, 0], np.eye(2)))
     traces = np.trace(response.covariance)
     assert response.blow_up_time is None
     assert traces.max() > 1e6 * traces[0] > 1e6 * traces[-1]
@@ -322,7 +322,7 @@ def test_varying_inputs_agree_with_python_control():
     x = gct.pack([1.0, -1.0], random_covariance(rng, 2, condition=10))
     response = gct.moment_response(system, grid, x, u)
     expected = ct.input_output_response(
-        system, grid, u, x, solve_ivp_kwargs={"rtol": 1e-10, "atol": 1e-12, "max_step": 0.01}
+        system, grid, u, x, solve_ivp_kwargs={"rtol": 1e-10, "atol": 1e-12, "max_step": 0.05}
     )
     assert relative_error(response.x, expected.x) < 1e-8
     assert np.array_equal(response.u, u)

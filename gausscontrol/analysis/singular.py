@@ -215,9 +215,10 @@ def leaf_spectrum(model: GaussianTransformer, L: np.ndarray) -> LeafSpectrum:
     J = tangent.T @ to_svec_basis(field.covariance_jacobian(S)) @ tangent
     fixed = J - np.eye(len(J)) if model.dt else J
     values = np.linalg.svd(fixed, compute_uv=False)
-    return LeafSpectrum(
-        matrix_abscissa(J, model.dt), transverse, bool(values[-1] > SINGULAR * values[0])
-    )
+    # Against the size of the terms too: the linearisation may vanish altogether.
+    size = np.linalg.norm(model.A, 2) + model.heads.norm_bound() * np.linalg.norm(S, 2)
+    threshold = SINGULAR * max(values[0], (model.dt or 1.0) * size)
+    return LeafSpectrum(matrix_abscissa(J, model.dt), transverse, bool(values[-1] > threshold))
 
 
 def _tangent_basis(U: np.ndarray, rank: int) -> np.ndarray:

@@ -14,15 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.analysis.spectra import dense_operator, form_maximum
+from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence, inverse_norm
+from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import (
     Certificate,
-    Enclosure,
     certified_covariance,
-    enclose,
     hurwitz_margin,
+    not_enclosed,
 )
-from gausscontrol.errors import MatrixEquationError, NotCertified, ParameterError
+from gausscontrol.errors import (
+    GausscontrolError,
+    MatrixEquationError,
+    NotCertified,
+    ParameterError,
+)
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import (
     covariance_matrix,
@@ -106,9 +111,10 @@ class GlobalStability(Certificate):
         bool
         """
         try:
-            return _form_evidence(self.model, self.covariance).margin > 0
+            evidence = _form_evidence(self.model, self.covariance)
         except NotCertified:
             return False
+        return _supports(evidence, self) and _form_rate(evidence) >= (1 - 1e-9) * self.rate
 
     def _details(self) -> list[str]:
         return [
@@ -147,7 +153,7 @@ class LocalStability(Certificate):
         """
         P = _in_whitened_svec(self.lyapunov_matrix, self.covariance)
         try:
-            return _local_evidence(self.model, self.covariance, P).margin > 0
+            return _supports(_local_evidence(self.model, self.covariance, P), self)
         except NotCertified:
             return False
 
@@ -155,9 +161,19 @@ class LocalStability(Certificate):
 @dataclass(frozen=True)
 class _Evidence:
     # What a check found; the margin is positive when it holds.
-    enclosure: Enclosure
     margin: float
+    radius: float
+    mean_stable: bool
     data: dict[str, Any]
+
+
+def _supports(evidence: _Evidence, certificate: GlobalStability | LocalStability) -> bool:
+    """Tell whether a fresh check bears out what a certificate says, its scope included."""
+    return bool(
+        evidence.margin > 0
+        and evidence.radius <= (1 + 1e-9) * certificate.radius
+        and evidence.mean_stable >= certificate.mean_stable
+    )
 
 
 def certify_global_stability(
@@ -214,20 +230,18 @@ def certify_global_stability(
     evidence = _form_evidence(model, Sigma)
     if not evidence.margin > 0:
         raise NotCertified(_form_shortfall(model, evidence), margin=evidence.margin)
-    enclosure = evidence.enclosure
-    mean_stable = _mean_margin(enclosure) > 0
     return GlobalStability(
         model=model,
-        statement=_global_statement(mean_stable),
-        scope=_scope(mean_stable),
+        statement=_global_statement(evidence.mean_stable),
+        scope=_scope(evidence.mean_stable),
         margin=evidence.margin,
         data=evidence.data,
         covariance=Sigma,
-        radius=enclosure.radius,
+        radius=evidence.radius,
         method="form",
-        rate=2 * evidence.margin * (1 - enclosure.radius) ** 2,
+        rate=_form_rate(evidence),
         optimal_rate=2 * float(np.trace(model.A)) / model.dim,
-        mean_stable=mean_stable,
+        mean_stable=evidence.mean_stable,
     )
 
 
@@ -281,20 +295,19 @@ def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> Loc
             f"by {-evidence.margin:.3g}; look at the poles with analyze(model, equilibrium)",
             margin=evidence.margin,
         )
-    mean_stable = _mean_margin(evidence.enclosure) > 0
     return LocalStability(
         model=model,
         statement=(
             "an equilibrium exists within the stated radius and attracts every covariance near "
-            f"it{' and every mean' if mean_stable else ''}, exponentially"
+            f"it{' and every mean' if evidence.mean_stable else ''}, exponentially"
         ),
-        scope=_scope(mean_stable),
+        scope=_scope(evidence.mean_stable),
         margin=evidence.margin,
         data=evidence.data,
         covariance=Sigma,
-        radius=evidence.enclosure.radius,
+        radius=evidence.radius,
         lyapunov_matrix=_in_vech(P, Sigma),
-        mean_stable=mean_stable,
+        mean_stable=evidence.mean_stable,
     )
 
 
@@ -302,27 +315,26 @@ def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> Loc
 
 
 def _form_evidence(model: GaussianTransformer, Sigma: np.ndarray) -> _Evidence:
-    white = model.whiten(Sigma)
-    alpha = -form_maximum(white)
-    bound = white.heads.norm_bound()
-    rounding = 8 * white.dim * np.finfo(float).eps * bound
-    M = white.A + white.heads.attention(np.eye(white.dim))
-    defect = float(np.linalg.norm(M + M.T, 2))
-    # <E, L(E)> = 2 q(E) + 2 <E, sym(M) E> bounds the inverse of L by its numerical range.
-    strength = 2 * (alpha - rounding) - defect
-    if not strength > 0:
-        data = {"alpha": alpha, "rounding": rounding, "defect": defect}
-        return _Evidence(Enclosure(white, M + M.T, np.inf, bound, rounding), strength / 2, data)
-    enclosure = enclose(model, Sigma, 1 / strength)
-    radius = enclosure.radius
-    margin = alpha - rounding - bound * radius / (1 - radius)
+    point = WhitenedPoint(model, Sigma)
+    try:
+        form = form_evidence(point)
+    except GausscontrolError as error:
+        raise NotCertified(f"equilibrium: its attention form is not known ({error})") from error
+    if form.margin == -np.inf:
+        raise not_enclosed(point)
     data = {
-        "alpha": alpha,
-        "rounding": rounding,
-        "existence_radius": radius,
-        "sign_condition": _sign_condition(white),
+        "alpha": form.alpha,
+        "rounding": form.rounding,
+        "existence_radius": form.radius,
+        "sign_condition": _sign_condition(point.white),
     }
-    return _Evidence(enclosure, margin, data)
+    mean_stable = form.margin > 0 and _mean_margin(point, form.radius) > 0
+    return _Evidence(form.margin, form.radius + point.offset, mean_stable, data)
+
+
+def _form_rate(evidence: _Evidence) -> float:
+    # In coordinates whitened at the exact equilibrium |E| shrinks by at most 1 - radius.
+    return 2 * evidence.margin * (1 - evidence.data["existence_radius"]) ** 2
 
 
 def _sign_condition(white: GaussianTransformer) -> float | None:
@@ -363,10 +375,12 @@ def _scope(mean_stable: bool) -> str:
     return "covariance and mean" if mean_stable else "covariance"
 
 
-def _mean_margin(enclosure: Enclosure) -> float:
-    white = enclosure.white
-    matrix = white.A + white.heads.attention(np.eye(white.dim)) + white.heads.total
-    return hurwitz_margin(matrix, enclosure.bound * enclosure.radius + enclosure.rounding)
+def _mean_margin(point: WhitenedPoint, radius: float) -> float:
+    error = point.drift_error + point.total_error
+    return hurwitz_margin(
+        point.drift + point.white.heads.total,
+        (point.bound + point.attention_error) * radius + error,
+    )
 
 
 # -- the linearisation ----------------------------------------------------------------------------
@@ -390,41 +404,36 @@ def _lyapunov_candidate(model: GaussianTransformer, Sigma: np.ndarray) -> np.nda
 
 
 def _local_evidence(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) -> _Evidence:
-    white = model.whiten(Sigma)
-    J = dense_operator(white)
-    inverse_norm = _verified_inverse_norm(J)
-    enclosure = enclose(model, Sigma, inverse_norm)
-    unit = 8 * J.shape[0] * np.finfo(float).eps
-    size = float(np.linalg.norm(P, 2))
-    lowest = float(np.linalg.eigvalsh(P)[0]) / size
-    product = P @ J / size
-    decay = -float(np.linalg.eigvalsh(product + product.T)[-1])
-    # At the exact equilibrium J differs by at most 4 sum_h |V_h| |B_h| |Delta|.
-    slack = 8 * enclosure.bound * enclosure.radius + 2 * unit * float(np.linalg.norm(J))
-    data = {
-        "decay": decay,
-        "slack": slack,
-        "lowest_eigenvalue": lowest,
-        "existence_radius": enclosure.radius,
-    }
-    margin = decay - slack if lowest > unit else min(lowest - unit, decay - slack)
-    return _Evidence(enclosure, margin, data)
-
-
-def _verified_inverse_norm(J: np.ndarray) -> float:
-    try:
-        inverse = np.linalg.inv(J)
-    except np.linalg.LinAlgError:
-        inverse = np.full_like(J, np.inf)
-    with np.errstate(invalid="ignore"):
-        defect = np.linalg.norm(np.eye(J.shape[0]) - inverse @ J)
-    if not defect < 0.5:
+    point = WhitenedPoint(model, Sigma)
+    J = dense_operator(point.white)
+    beta = inverse_norm(point, J)
+    if not np.isfinite(beta):
         raise NotCertified(
             "equilibrium: its linearisation is singular to working precision, so it is not "
             "isolated or not hyperbolic; no certificate applies",
             margin=0.0,
         )
-    return float(np.linalg.norm(inverse, 2) / (1 - defect))
+    radius = point.radius_from(beta)
+    if not np.isfinite(radius):
+        raise not_enclosed(point)
+    unit = 8 * J.shape[0] * np.finfo(float).eps
+    size = float(np.linalg.norm(P, 2))
+    lowest = float(np.linalg.eigvalsh(P)[0]) / size
+    product = P @ J / size
+    decay = -float(np.linalg.eigvalsh(product + product.T)[-1])
+    # At the exact equilibrium J differs by at most 4 sum_h |V_h| |B_h| |Delta|, and by rounding.
+    change = 4 * (point.bound + point.attention_error) * radius
+    change += 2 * (point.drift_error + point.attention_error)
+    slack = 2 * change + 2 * unit * float(np.linalg.norm(J))
+    data = {
+        "decay": decay,
+        "slack": slack,
+        "lowest_eigenvalue": lowest,
+        "existence_radius": radius,
+    }
+    margin = decay - slack if lowest > unit else min(lowest - unit, decay - slack)
+    mean_stable = margin > 0 and _mean_margin(point, radius) > 0
+    return _Evidence(margin, radius + point.offset, mean_stable, data)
 
 
 def _check_dense(dim: int) -> None:

@@ -2,64 +2,45 @@
 
     read_entries: bytes -> [Entry(name, value)],    Format.write: {name: value} -> bytes
 
+One name may stand for a series, that is, for a sequence of records with named values of their own:
+
+    .json   "series": [{"name": value, ...}, ...]       .npz   series/0/name, series/1/name, ...
+    .mat    series(1).name = value (struct array) or series{1}.name = value (cell array of structs)
+
 What the names mean is not known here. Only values that are asked for are read in full. Nothing is
 unpickled, and a value that no reader should take for an array (a logical array, a cell, a nested
 object) becomes an entry with a refusal, to be raised if its name turns out to matter.
 
-A .mat of version 4 to 7 is read and written by SciPy; version 7.3 is HDF5 and refused. Damage to a
-.mat is diagnosed as far as SciPy survives it: SciPy 1.17 ends the process on some damaged files.
+The .mat files are those of `matfile`. `read_entries` alone knows what damage looks like.
 """
 
 from __future__ import annotations
 
 import errno
 import json
+import re
 import struct
 import tokenize
-import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import scipy.io
-import scipy.sparse
-from scipy.io.matlab import MatReadError, MatReadWarning, varmats_from_mat
+from scipy.io.matlab import MatReadError
 
 from gausscontrol.errors import GausscontrolError, ParameterError
+from gausscontrol.model.entries import Entry, Record, listed
+from gausscontrol.model.matfile import read_mat, write_mat
 
-__all__ = ["FORMATS", "Entry", "Format", "listed", "read_entries"]
+__all__ = ["FORMATS", "Format", "read_entries"]
 
 # What the readers raise on damaged files: SciPy stumbles over its own lookups, names and divisions;
 # RuntimeError stands for a zip archive with a password and for JSON nested too deep.
 DAMAGE = (ValueError, TypeError, LookupError, NameError, ArithmeticError, SyntaxError)
 DAMAGE += (EOFError, OSError, RuntimeError, MemoryError)
 DAMAGE += (MatReadError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One named value of a file.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the file.
-    value : optional
-        The value, None if it was not asked for or is refused.
-    refusal : str, optional
-        What the value is, where it can be neither numbers nor text.
-    advice : str, optional
-        What to do about a refusal.
-    """
-
-    name: str
-    value: Any = None
-    refusal: str | None = None
-    advice: str = "store an array of real numbers"
 
 
 @dataclass(frozen=True)
@@ -71,9 +52,9 @@ class Format:
     label : str
         What such a file is called in a message.
     read : callable
-        (stream, names asked for) -> list of `Entry`.
+        (stream, names asked for, name of the series) -> list of `Entry`.
     write : callable
-        (stream, {name: array, float or str}).
+        (stream, {name: array, float, str or, for a series, list of such dicts}).
     again : str
         How to obtain a sound file of this format.
     matlab : bool, optional
@@ -81,13 +62,15 @@ class Format:
     """
 
     label: str
-    read: Callable[[BinaryIO, Collection[str]], list[Entry]]
+    read: Callable[[BinaryIO, Collection[str], str], list[Entry]]
     write: Callable[[BinaryIO, dict[str, Any]], None]
     again: str
     matlab: bool = False
 
 
-def read_entries(stream: BinaryIO, form: Format, wanted: Collection[str]) -> list[Entry]:
+def read_entries(
+    stream: BinaryIO, form: Format, wanted: Collection[str], series: str
+) -> list[Entry]:
     """Return what a file holds.
 
     Parameters
@@ -97,7 +80,9 @@ def read_entries(stream: BinaryIO, form: Format, wanted: Collection[str]) -> lis
     form : Format
         One of `FORMATS`.
     wanted : collection of str
-        The names whose values are needed.
+        The names whose values are needed, in the file and in each record.
+    series : str
+        The wanted name whose value is a sequence of records.
 
     Returns
     -------
@@ -115,7 +100,7 @@ def read_entries(stream: BinaryIO, form: Format, wanted: Collection[str]) -> lis
         raise ParameterError(f"expected {form.label}, found an empty file; {form.again}")
     stream.seek(0)
     try:
-        return form.read(stream, wanted)
+        return form.read(stream, wanted, series)
     except GausscontrolError:
         raise
     except DAMAGE as error:
@@ -129,42 +114,45 @@ def read_entries(stream: BinaryIO, form: Format, wanted: Collection[str]) -> lis
         ) from error
 
 
-def listed(names: Iterable[str], limit: int = 8) -> str:
-    """Return names as one short line.
-
-    Parameters
-    ----------
-    names : iterable of str
-        What to list.
-    limit : int, optional
-        How many are spelled out.
-
-    Returns
-    -------
-    str
-    """
-    names = list(names)
-    return ", ".join(names[:limit]) + (" and others" if len(names) > limit else "")
-
-
 # .npz
 
 
-def _read_npz(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
+def _read_npz(stream: BinaryIO, wanted: Collection[str], series: str) -> list[Entry]:
     archive = np.load(stream, allow_pickle=False)
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise ParameterError(
             "expected a NumPy .npz archive, found one bare array; use numpy.savez(file, A=A, ...)"
         )
+    entries: list[Entry] = []
+    records: dict[int, list[Entry]] = {}
+    pattern = re.compile(re.escape(series) + "/(0|[1-9][0-9]*)/(.+)", re.DOTALL)
     with archive:
-        return [
-            _npz_entry(archive, name) if name in wanted else Entry(name) for name in archive.files
-        ]
+        for path in archive.files:
+            match = pattern.fullmatch(path)
+            name = match[2] if match else path
+            entry = _npz_entry(archive, path, name) if name in wanted else Entry(name)
+            (records.setdefault(int(match[1]), []) if match else entries).append(entry)
+    if not records:
+        return [_npz_no_series(entry) if entry.name == series else entry for entry in entries]
+    return [*entries, _npz_series(series, records)]
 
 
-def _npz_entry(archive: np.lib.npyio.NpzFile, name: str) -> Entry:
+def _npz_no_series(entry: Entry) -> Entry:
+    advice = f"name the arrays {entry.name}/0/..., {entry.name}/1/... and so on"
+    return Entry(entry.name, refusal="one array", advice=advice)
+
+
+def _npz_series(series: str, records: dict[int, list[Entry]]) -> Entry:
+    numbers = sorted(records)
+    if numbers[-1] != len(numbers) - 1:
+        found = "only numbers " + listed(map(str, numbers))
+        return Entry(series, refusal=found, advice="number from 0 without gaps", records=())
+    return Entry(series, records=tuple(Record(f"{series}/{i}", records[i]) for i in numbers))
+
+
+def _npz_entry(archive: np.lib.npyio.NpzFile, path: str, name: str) -> Entry:
     try:
-        return Entry(name, archive[name])
+        return Entry(name, archive[path])
     except ValueError as error:
         if "pickle" not in str(error):
             raise
@@ -173,13 +161,20 @@ def _npz_entry(archive: np.lib.npyio.NpzFile, name: str) -> Entry:
 
 
 def _write_npz(stream: BinaryIO, values: dict[str, Any]) -> None:
-    np.savez(stream, **values)
+    arrays = {}
+    for name, value in values.items():
+        if isinstance(value, list):
+            for i, record in enumerate(value):
+                arrays |= {f"{name}/{i}/{key}": part for key, part in record.items()}
+        else:
+            arrays[name] = value
+    np.savez(stream, **arrays)
 
 
 # .json
 
 
-def _read_json(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
+def _read_json(stream: BinaryIO, wanted: Collection[str], series: str) -> list[Entry]:
     # Objects become tuples of pairs, so that a repeated key is seen and none passes for an array.
     pairs = json.load(stream, object_pairs_hook=tuple, parse_int=float)
     if not isinstance(pairs, tuple):
@@ -187,11 +182,26 @@ def _read_json(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
             f"expected a JSON object with named values, found {_json_kind(type(pairs))}; "
             'write {"A": ..., "B": ..., "V": ...}'
         )
-    return [_json_entry(name, value) if name in wanted else Entry(name) for name, value in pairs]
+    return [
+        _json_series(name, value, wanted) if name == series else _json_entry(name, value, wanted)
+        for name, value in pairs
+    ]
 
 
-def _json_entry(name: str, value: Any) -> Entry:
-    if value is None:
+def _json_series(name: str, value: Any, wanted: Collection[str]) -> Entry:
+    kinds = {type(item) for item in value} if isinstance(value, list) else {type(value)}
+    if not isinstance(value, list) or kinds - {tuple}:
+        found = listed(sorted(map(_json_kind, kinds)))
+        return Entry(name, refusal=found, advice="write a list of objects, [{...}, {...}]")
+    records = (
+        Record(f"{name}[{i}]", [_json_entry(key, part, wanted) for key, part in pairs])
+        for i, pairs in enumerate(value)
+    )
+    return Entry(name, records=tuple(records))
+
+
+def _json_entry(name: str, value: Any, wanted: Collection[str]) -> Entry:
+    if value is None or name not in wanted:
         return Entry(name)
     # NumPy would take true for 1, null for NaN and an object for a list.
     strange = _leaf_types(value) - {float, str}
@@ -217,93 +227,20 @@ def _json_kind(kind: type) -> str:
 
 
 def _write_json(stream: BinaryIO, values: dict[str, Any]) -> None:
-    plain = {key: v.tolist() if isinstance(v, np.ndarray) else v for key, v in values.items()}
-    lines = (
-        f'  "{key}": {json.dumps(value, allow_nan=False, ensure_ascii=False)}'
-        for key, value in plain.items()
-    )
-    stream.write(("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    stream.write((_json_text(values, "") + "\n").encode())
 
 
-# .mat
-
-HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-MAT_HEADER_BYTES = 512  # What MATLAB puts before the HDF5 content of a v7.3 file.
-MAT_TEXT_BYTES = 116  # The free text at the start of a v5 file.
-
-# Classes that can be numbers or text; the others are refused by name.
-MAT_CLASSES = {"char", "sparse", "double", "single", "int8", "uint8", "int16", "uint16"}
-MAT_CLASSES |= {"int32", "uint32", "int64", "uint64"}
-MAT_INNER_WORKINGS = "__function_workspace__"  # Of objects: MATLAB stores them under no name.
-
-CLASS_ADVICE = {
-    "logical": "store double({name})",
-    "complex": "store real({name}) if the imaginary part is rounding",
-    "cell": "for heads in a cell, store cat(3, {name}{{:}})",
-    "struct": "store its fields with save(file, '-struct', '{name}')",
-    "string": "store char({name})",
-}
-
-
-def _read_mat(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
-    head = stream.read(MAT_HEADER_BYTES + len(HDF5_SIGNATURE))
-    if head.startswith(HDF5_SIGNATURE) or head[MAT_HEADER_BYTES:] == HDF5_SIGNATURE:
-        name = Path(stream.name).name
-        raise ParameterError(
-            "expected a .mat file of version 7 or older, found version 7.3 (HDF5); in MATLAB: "
-            f"m = load('{name}'); save('{name}', '-struct', 'm', '-v7')"
-        )
-    return _mat_entries(stream, wanted)
-
-
-def _mat_entries(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
-    try:
-        listing = scipy.io.whosmat(stream)
-    except TypeError:
-        # whosmat needs the dimensions of each variable, and MATLAB's strings and tables have none.
-        return _mat_entries_one_by_one(stream, wanted)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MatReadWarning)  # Of a repeated name; the listing has it.
-        # mat_dtype=True would drop imaginary parts.
-        values = scipy.io.loadmat(stream, variable_names=wanted, mat_dtype=False, spmatrix=False)
-    return [
-        _mat_entry(name, kind, values.get(name) if name in wanted else None)
-        for name, _, kind in listing
-        if name != MAT_INNER_WORKINGS
-    ]
-
-
-def _mat_entries_one_by_one(stream: BinaryIO, wanted: Collection[str]) -> list[Entry]:
-    parts = [part for _, part in varmats_from_mat(stream)]
-    if len(parts) > 1:
-        return [entry for part in parts for entry in _mat_entries(part, wanted)]
-    # An object alone: SciPy knows it as "None", and keeps its name and class inside.
-    name, _, kind, _ = scipy.io.loadmat(stream)["None"].item()
-    return [_mat_entry(name.decode("latin1"), kind.decode("latin1"), None)]
-
-
-def _mat_entry(name: str, kind: str, value: Any) -> Entry:
-    if np.iscomplexobj(value):
-        kind = "complex"
-    if kind in MAT_CLASSES:
-        return Entry(name, _dense(value) if scipy.sparse.issparse(value) else value)
-    found = "complex numbers" if kind == "complex" else f"a variable of MATLAB class {kind}"
-    advice = CLASS_ADVICE.get(kind, "store a plain numeric array").format(name=name)
-    return Entry(name, refusal=found, advice=advice)
-
-
-def _dense(matrix: scipy.sparse.sparray) -> np.ndarray:
-    matrix = scipy.sparse.csc_array(matrix)
-    matrix.check_format(full_check=True)  # SciPy would follow a damaged index out of the array.
-    return matrix.toarray()
-
-
-def _write_mat(stream: BinaryIO, values: dict[str, Any]) -> None:
-    # Compressed variables carry a checksum, so that damage is seen before SciPy runs into it.
-    scipy.io.savemat(stream, values, do_compression=True)
-    # The text tells the time of writing by default; equal models shall give equal files.
-    stream.seek(0)
-    stream.write(b"MATLAB 5.0 MAT-file, written by gausscontrol".ljust(MAT_TEXT_BYTES))
+def _json_text(value: Any, indent: str) -> str:
+    """Return objects over several lines and anything else on one."""
+    inner = indent + "  "
+    if isinstance(value, dict):
+        lines = (f'{inner}"{key}": {_json_text(part, inner)}' for key, part in value.items())
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list):
+        lines = (inner + _json_text(record, inner) for record in value)
+        return "[\n" + ",\n".join(lines) + f"\n{indent}]"
+    plain = value.tolist() if isinstance(value, np.ndarray) else value
+    return json.dumps(plain, allow_nan=False, ensure_ascii=False)
 
 
 FORMATS = {
@@ -312,8 +249,8 @@ FORMATS = {
     ),
     ".mat": Format(
         "a MATLAB .mat file",
-        _read_mat,
-        _write_mat,
+        read_mat,
+        write_mat,
         "write it with save_model, or in MATLAB or Octave with save(..., '-v7')",
         matlab=True,
     ),

@@ -23,12 +23,21 @@ from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.moments import MomentField, read_moments
 from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.systems.arguments import (
+    FORMS,
+    INPUTS,
+    OUTPUTS,
+    check_parameters,
+    choice,
+    default_name,
+    factor_rank,
+    listed,
+    replaced,
+    selection,
+    signal_vector,
+)
 
 __all__ = ["MomentSystem", "covariance_label", "moment_system"]
-
-INPUTS = ("b", "A", "V", "B", "k")
-OUTPUTS = ("mu", "Sigma")
-FORMS = ("covariance", "factor")
 
 
 def covariance_label(n: int, d: int) -> str:
@@ -68,7 +77,26 @@ def covariance_label(n: int, d: int) -> str:
 class MomentSystem(ct.NonlinearIOSystem):
     """Nonlinear input/output system of the mean and covariance.
 
-    Made by `moment_system`, which documents the parameters.
+    Made by `moment_system`, which says more about each parameter.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        Nominal parameters.
+    inputs : str or tuple of str, optional
+        Which of "b", "A", "V", "B", "k" are inputs.
+    outputs : str or tuple of str, optional
+        Which of "mu", "Sigma" are outputs; both by default.
+    form : {"covariance", "factor"}, optional
+    rank : int, optional
+        Columns of L in the factor form, d by default.
+    name : str, optional
+    params : dict, optional
+        Values that replace parameters of the model.
+    input_prefix, output_prefix, state_prefix : str, optional
+        Put before the labels.
+    **kwargs
+        Further keywords of `ct.NonlinearIOSystem`.
 
     Attributes
     ----------
@@ -109,13 +137,13 @@ class MomentSystem(ct.NonlinearIOSystem):
                 "set it with model.replace(dt=...) instead"
             )
         check_parameters(params)
-        self.model, self.dim = _replaced(model, params or {}), model.dim
-        self.channels = _selection(inputs, "inputs", INPUTS)
-        self.form = _choice(form, "form", FORMS)
-        self.rank = _rank(rank, form, model.dim)
+        self.model, self.dim = replaced(model, params or {}), model.dim
+        self.channels = selection(inputs, "inputs", INPUTS)
+        self.form = choice(form, "form", FORMS)
+        self.rank = factor_rank(rank, form, model.dim)
         self._sizes = {key: getattr(model, key).shape for key in self.channels}
         self._nominal = self._field = MomentField.of(self.model)
-        self._selected = _selection(OUTPUTS if outputs is None else outputs, "outputs", OUTPUTS)
+        self._selected = selection(OUTPUTS if outputs is None else outputs, "outputs", OUTPUTS)
         if not self._selected:
             raise ParameterError("outputs: expected mu or Sigma, found none; drop the argument")
         self._whole_state = self.form == "covariance" and self._selected == OUTPUTS
@@ -124,7 +152,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         super().__init__(
             self._update,
             self._read_out,
-            name=_default_name(model) if name is None else name,
+            name=default_name(model) if name is None else name,
             inputs=[
                 f"{input_prefix}{key}[{i}]"
                 for key, shape in self._sizes.items()
@@ -179,7 +207,9 @@ class MomentSystem(ct.NonlinearIOSystem):
         return self.moments(x)[self._rows]
 
     def field(self, params: Mapping[str, Any] | None = None) -> MomentField:
-        """Return the right side for some parameter values; the system's state is not touched.
+        """Return the right side for some parameter values.
+
+        The system itself is left as it is.
 
         Parameters
         ----------
@@ -198,7 +228,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         """
         values = self.params | dict(params or {})
         changes = {key: values[key] for key in INPUTS if key in values}
-        return MomentField.of(_replaced(self.model, changes)) if changes else self._nominal
+        return MomentField.of(replaced(self.model, changes)) if changes else self._nominal
 
     def offset_field(self, field: MomentField, u: np.ndarray) -> MomentField:
         """Return a field with the offsets of an input vector added.
@@ -280,7 +310,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         return np.concatenate([mean, factor(covariance, self.rank).reshape(-1)])
 
     def input_vector(self, **offsets: ArrayLike) -> np.ndarray:
-        """Return the input u whose offsets are the given arrays, zero elsewhere.
+        """Return the input u of the given offsets, zero elsewhere.
 
         Parameters
         ----------
@@ -310,10 +340,10 @@ class MomentSystem(ct.NonlinearIOSystem):
         """
         for key in offsets:
             if key not in INPUTS:
-                raise TypeError(f"unrecognized keyword: {key}; input_vector takes {_list(INPUTS)}")
+                raise TypeError(f"unrecognized keyword: {key}; input_vector takes {listed(INPUTS)}")
             if key not in self.channels:
                 raise ParameterError(
-                    f"{key}: expected one of this system's inputs, {_list(self.channels)}; "
+                    f"{key}: expected one of this system's inputs, {listed(self.channels)}; "
                     "name it in moment_system(..., inputs=...)"
                 )
         parts = {key: self._offset(key, value) for key, value in offsets.items()}
@@ -401,8 +431,8 @@ class MomentSystem(ct.NonlinearIOSystem):
                     "x0: expected an operating point with states, found none; "
                     "ct.find_operating_point returns that when it does not converge"
                 )
-        x = _signal_vector(x0, "x0", self.nstates)
-        u = _signal_vector(0.0 if u0 is None else u0, "u0", self.ninputs)
+        x = signal_vector(x0, "x0", self.nstates)
+        u = signal_vector(0.0 if u0 is None else u0, "u0", self.ninputs)
         A, B, C = self._derivatives(self.offset_field(self.field(params), u), x)
         D = np.zeros((self.noutputs, self.ninputs))
         linear = ct.StateSpace(A, B, C, D, self.dt, remove_useless_states=False)
@@ -499,93 +529,3 @@ def moment_system(
     return MomentSystem(
         model, inputs=inputs, outputs=outputs, form=form, rank=rank, name=name, **kwargs
     )
-
-
-def _selection(value: Any, argument: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    chosen = (value,) if isinstance(value, str) else value
-    valid = isinstance(chosen, (tuple, list)) and all(item in known for item in chosen)
-    if not valid or len(set(chosen)) != len(chosen):
-        raise ParameterError(
-            f"{argument}: expected distinct names among {_list(known)}, found {value!r}; "
-            "rename signals afterwards with system.update_names(...)"
-        )
-    return tuple(chosen)
-
-
-def _choice(value: Any, argument: str, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise ParameterError(f"{argument}: expected one of {_list(known)}, found {value!r}")
-    return value
-
-
-def _rank(rank: int | None, form: str, dim: int) -> int:
-    if rank is None:
-        return dim
-    if form != "factor":
-        raise ParameterError(
-            f"rank: goes with form='factor', found rank={rank!r} with form={form!r}; drop it"
-        )
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank <= dim:
-        raise ParameterError(
-            f"rank: expected a whole number from 1 to {dim}, found {rank!r}; "
-            "it is the number of columns of L"
-        )
-    return int(rank)
-
-
-def _list(names: tuple[str, ...]) -> str:
-    return ", ".join(names)
-
-
-def _replaced(model: GaussianTransformer, values: Mapping[str, Any]) -> GaussianTransformer:
-    for key, value in values.items():
-        shape = getattr(model, key).shape
-        if np.size(value) != int(np.prod(shape)):
-            raise ShapeError(
-                f"params: expected {key} of shape {shape}, found {np.shape(value)}; "
-                "a system keeps its dimension and number of heads"
-            )
-    return model.replace(**values) if values else model
-
-
-def check_parameters(params: Mapping[str, Any] | None) -> None:
-    """Raise ParameterError unless params is None or a dict of model parameters.
-
-    Parameters
-    ----------
-    params : dict or None
-        What the user passed.
-
-    Raises
-    ------
-    ParameterError
-        If it is neither, or has other keys than b, A, V, B, k.
-    """
-    if params is not None and not isinstance(params, Mapping):
-        raise ParameterError(
-            f"params: expected a dict such as {{'A': ...}}, found {type(params).__name__}"
-        )
-    unknown = [key for key in params or {} if key not in INPUTS]
-    if unknown:
-        raise ParameterError(
-            f"params: expected keys among {_list(INPUTS)}, found {unknown[0]!r}; remove it"
-        )
-
-
-def _default_name(model: GaussianTransformer) -> str | None:
-    return model.name and model.name.replace(".", "_")
-
-
-def _signal_vector(value: ArrayLike, name: str, size: int) -> np.ndarray:
-    # A number fills the vector and lists of arrays are joined, as in python-control; but a vector
-    # that is too short is not padded with zeros.
-    if isinstance(value, (list, tuple)):
-        value = np.concatenate([np.zeros(0), *map(np.ravel, value)])
-    array = real_array(value, name)
-    vector = np.full(size, array) if array.ndim == 0 else array.reshape(-1)
-    if vector.size != size:
-        raise ShapeError(
-            f"{name}: expected {size} entries, found {vector.size}; "
-            "see the system's state_labels and input_labels"
-        )
-    return vector

@@ -22,8 +22,9 @@ from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.moments import MomentField, read_moments
 from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.systems.arguments import check_parameters, depth_grid, input_signal
 from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow, Leg, integrate
-from gausscontrol.systems.iosys import MomentSystem, check_parameters, moment_system
+from gausscontrol.systems.iosys import MomentSystem, moment_system
 
 __all__ = ["MomentResponse", "moment_response"]
 
@@ -164,12 +165,12 @@ def moment_response(
     True
     """
     system = _as_system(system)
-    times = _depths(timepts, system.dt)
+    times = depth_grid(timepts, system.dt)
     task = _Task(
         system,
         _field(system, params),
         times - times[0],
-        _input_signal(inputs, system, times),
+        input_signal(inputs, system.ninputs, times.size),
         *_initial_moments(system, initial),
         transition=bool(transition),
     )
@@ -453,28 +454,6 @@ def _as_system(system) -> MomentSystem:
     )
 
 
-def _depths(timepts: ArrayLike, dt: float) -> np.ndarray:
-    times = real_array(timepts, "timepts")
-    if times.ndim != 1 or times.size < 2:
-        raise ShapeError(
-            f"timepts: expected at least two depths in a vector, found shape {times.shape}; "
-            "use for example numpy.linspace(0, 10, 101)"
-        )
-    gaps = np.diff(times)
-    if not (gaps > 0).all():
-        raise ParameterError(
-            f"timepts: expected increasing depths, found a step of {gaps.min():.6g}; sort them"
-        )
-    layers = gaps / dt if dt else None
-    if dt and not np.allclose(layers, np.maximum(np.rint(layers), 1), rtol=1e-6, atol=1e-6):
-        raise ParameterError(
-            f"timepts: expected depths a whole number of layers (dt = {dt:g}) apart, found a "
-            f"step of {gaps[np.abs(layers - np.rint(layers)).argmax()]:.6g}; use "
-            "dt * numpy.arange(n)"
-        )
-    return times
-
-
 def _field(system: MomentSystem, params: Mapping[str, Any] | None) -> MomentField:
     check_parameters(params)
     return system.field(params)
@@ -495,38 +474,6 @@ def _check_method(method: str, task: _Task) -> str:
         return "factor"
     values = np.linalg.eigvalsh(task.covariance)
     return "covariance" if values[0] > COVARIANCE_RATIO * values[-1] else "factor"
-
-
-def _input_signal(inputs: ArrayLike, system: MomentSystem, times: np.ndarray) -> np.ndarray:
-    if isinstance(inputs, (list, tuple)) and len(inputs) != times.size:
-        # As in python-control: each element is a number, a vector of constants, or time series.
-        inputs = np.vstack([_input_block(block, times.size) for block in inputs] or [[]])
-    array = real_array(inputs, "inputs")
-    shape = (system.ninputs, times.size)
-    if array.ndim == 1 and array.size == system.ninputs != 1:
-        array = array[:, None]
-    if array.ndim == 0 or array.shape in (shape, (system.ninputs, 1)):
-        return np.array(np.broadcast_to(array, shape))
-    if array.ndim == 1 and system.ninputs == 1 and array.size in (1, times.size):
-        return np.array(np.broadcast_to(array, shape))
-    raise ShapeError(
-        f"inputs: expected a number, {system.ninputs} values, or shape {shape}, found "
-        f"{array.shape}; put time on the last axis"
-    )
-
-
-def _input_block(block: ArrayLike, count: int) -> np.ndarray:
-    array = real_array(block, "inputs")
-    if array.ndim == 2 or (array.ndim == 1 and array.size == count):
-        array = np.atleast_2d(array)
-    else:
-        array = array.reshape(-1, 1)
-    if array.shape[1] not in (1, count):
-        raise ShapeError(
-            f"inputs: expected elements with {count} points of depth, found shape "
-            f"{np.shape(block)}; sample every input on the grid"
-        )
-    return np.broadcast_to(array, (array.shape[0], count))
 
 
 def _initial_moments(system: MomentSystem, initial) -> tuple:

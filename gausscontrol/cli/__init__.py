@@ -1,0 +1,192 @@
+"""The command line: `gausscontrol COMMAND ...`.
+
+Each command is a parser here and a function from its options to an exit code in a module of its
+own: 0 done, 1 a requirement is not met, 2 bad input. Errors and warnings are one line each on
+standard error, with no traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gausscontrol._version import __version__
+from gausscontrol.cli.findings import REGIMES, draw, investigate
+from gausscontrol.cli.report import as_json, in_words
+from gausscontrol.errors import GausscontrolError
+from gausscontrol.model.files import load_model
+from gausscontrol.plots import PICTURES
+
+__all__ = ["main"]
+
+DESCRIPTION = """\
+Treat a Transformer layer acting on Gaussian tokens as a control system:
+
+  mu'    = (A + V) mu + V Sigma B mu + b
+  Sigma' = A Sigma + Sigma A^T + V Sigma B Sigma + Sigma B^T Sigma V^T
+
+with the feed-forward part x -> A x + b, value matrix V and key-query matrix B."""
+
+ANALYZE = """\
+Find where the layer in FILE settles, how fast, and from how far.
+
+FILE is .mat, .npz or .json and holds A, B, V (d x d; several heads d x d x h in
+.mat, h x d x d elsewhere) and optionally b, k, dt, name."""
+
+EXAMPLES = """\
+examples:
+  gausscontrol analyze layer.mat
+  gausscontrol analyze layer.mat --plots out
+  gausscontrol analyze layer.mat --json > layer.json
+  gausscontrol analyze layer.mat --require "globally stable"
+
+"globally stable" means certified: every covariance Sigma > 0 tends to the
+equilibrium; the scope printed beside says whether every mean does too.
+"locally stable": every covariance near the equilibrium does. What is only
+observed along a trajectory is called so and never meets a requirement.
+
+exit codes:
+  0  done (without --require: whatever is found)
+  1  the layer is not what --require asks for
+  2  bad input; one line on standard error says what to do"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments, by default those of the process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 done, 1 a requirement is not met, 2 bad input.
+
+    Examples
+    --------
+    >>> from gausscontrol.cli import main
+    >>> code = main(["--version"])
+    gausscontrol ...
+    >>> code
+    0
+    """
+    try:
+        with _plain_warnings():
+            options = _parser().parse_args(argv)
+            return options.run(options)
+    except SystemExit as stop:  # argparse has printed help or the version
+        return int(stop.code or 0)
+    except (GausscontrolError, OSError, _UsageError) as error:
+        _complain(_message(error))
+        return 2
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return 130
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+class _UsageError(Exception):
+    """The command line makes no sense."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(f"{message}; see {self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = _Parser("gausscontrol", description=DESCRIPTION, formatter_class=raw)
+    parser.add_argument("--version", action="version", version=f"gausscontrol {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    analyze_parser = commands.add_parser(
+        "analyze",
+        help="where a layer settles, how fast, and from how far",
+        description=ANALYZE,
+        epilog=EXAMPLES,
+        formatter_class=raw,
+    )
+    analyze_parser.add_argument("file", metavar="FILE", type=Path, help="model file")
+    analyze_parser.add_argument(
+        "--plots",
+        metavar="DIR",
+        type=Path,
+        help=f"write {', '.join(PICTURES)} into DIR, made if need be",
+    )
+    analyze_parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+    analyze_parser.add_argument(
+        "--require",
+        metavar="REGIME",
+        choices=REGIMES,
+        help='"globally stable" or "locally stable": exit with 1 if that is not certified',
+    )
+    analyze_parser.set_defaults(run=_run_analyze)
+    return parser
+
+
+def _run_analyze(options: argparse.Namespace) -> int:
+    model = load_model(options.file)
+    if options.plots is not None:
+        options.plots.mkdir(parents=True, exist_ok=True)
+    found = _investigate(options.file, model)
+    if options.plots is not None:
+        _draw(found, options.plots)
+    met = options.require is None or found.satisfies(options.require)
+    if options.json:
+        requirement = {"regime": options.require, "met": met} if options.require else None
+        report = json.dumps({**_as_json(found), "requirement": requirement}, allow_nan=False)
+    else:
+        report = "\n".join(_wrapped(_in_words(found)))
+    _print(report)
+    if met:
+        return 0
+    _complain(f"required {options.require}, found {found.regime}: {found.shortfall}")
+    return 1
+
+
+# -- streams --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show each warning as one line."""
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        print(f"gausscontrol: warning: {_message(message)}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for category in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", category)
+        warnings.showwarning = show
+        yield
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # The reader has seen enough; Python must not complain again when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(text: str) -> None:
+    print(f"gausscontrol: {text}", file=sys.stderr)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())
