@@ -260,7 +260,16 @@ def test_a_sparse_matrix_that_points_outside_itself_is_damage(tmp_path):
 
 def test_other_variables_of_a_workspace_are_ignored(tmp_path):
     path = store_mat(
-        tmp_path / "m.mat", A=EYE, B=EYE, V=EYE, C=[[1j]], t={"u": 1}, a=3, scale=EYE, flag=True, layers=12
+        tmp_path / "m.mat",
+        A=EYE,
+        B=EYE,
+        V=EYE,
+        C=[[1j]],
+        t={"u": 1},
+        a=3,
+        scale=EYE,
+        flag=True,
+        layers=12,
     )
     assert load_model(path) == GaussianTransformer(EYE, EYE, EYE)
 
