@@ -8,8 +8,10 @@ from gausscontrol.analysis.equilibrium import (
     find_equilibrium,
     place_mean,
 )
+from gausscontrol.analysis.feedback import covariance_lqr
 from gausscontrol.analysis.linear import EquilibriumAnalysis, LyapunovSolution, analyze
 from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.discrete import SemiglobalStability, certify_semiglobal_stability
 from gausscontrol.certificates.stability import (
     GlobalStability,
     LocalStability,
@@ -38,6 +40,7 @@ from gausscontrol.linalg.riccati import RiccatiSolution, riccati
 from gausscontrol.linalg.symmetric import unvech, vech
 from gausscontrol.model.files import load_model, save_model
 from gausscontrol.model.moments import pack, unpack
+from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.iosys import MomentSystem, covariance_label, moment_system
 from gausscontrol.systems.response import MomentResponse, moment_response
@@ -53,6 +56,7 @@ __all__ = [
     "GlobalStability",
     "InfeasibleDesign",
     "IntegrationError",
+    "LayerStack",
     "LocalStability",
     "LyapunovSolution",
     "MatrixEquationError",
@@ -62,6 +66,7 @@ __all__ = [
     "NotCertified",
     "ParameterError",
     "RiccatiSolution",
+    "SemiglobalStability",
     "ShapeError",
     "UnreachableError",
     "__version__",
@@ -69,7 +74,9 @@ __all__ = [
     "bernoulli",
     "certify_global_stability",
     "certify_local_stability",
+    "certify_semiglobal_stability",
     "covariance_label",
+    "covariance_lqr",
     "existence_bounds",
     "find_equilibria",
     "find_equilibrium",

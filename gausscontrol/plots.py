@@ -42,10 +42,14 @@ LOG_RANGE = 30.0
 # Below this share of the largest value on a logarithmic axis there is rounding only.
 LOG_FLOOR = 1e-14
 ELLIPSES = 12
+# Ellipses on the way to an escape are drawn until they are this many times the first.
+OUTGROWN = 8.0
 # More poles than this are drawn small.
 CROWD = 200
 # Legends stand outside the axes of a figure made here.
 ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+# What the command line writes.
+PICTURES = ("moments.png", "ellipses.png", "spectrum.png")
 PICTURE_SIZE = (6.4, 4.8)  # inches
 PICTURE_DPI = 150
 
@@ -137,7 +141,8 @@ def ellipse_plot(
 
     The curve mu + r Sigma^(1/2) u, |u| = 1, projected on two coordinates, holds the tokens with
     the given probability. Ellipses follow each other at equal steps of change, and their colour
-    says the depth. A covariance of rank 1 gives segments. In one dimension the interval
+    says the depth. A covariance of rank 1 gives segments; on the way to a finite escape drawing
+    stops at eight times the first size. In one dimension the interval
     mu +- r sigma is drawn against the depth instead.
 
     Parameters
@@ -289,7 +294,7 @@ def spectrum_plot(
     return ct.ControlPlot(lines, axes, figure, legend=legend)
 
 
-def save_picture(path: str | os.PathLike[str], draw: Callable[[Figure], object]) -> None:
+def save_picture(path: str | os.PathLike[str], draw: Callable[..., object]) -> None:
     """Draw a figure and write it to a file.
 
     The figure is unknown to pyplot, so that no backend is chosen and none is needed.
@@ -299,7 +304,7 @@ def save_picture(path: str | os.PathLike[str], draw: Callable[[Figure], object])
     path : str or path-like
         The suffix says the format.
     draw : callable
-        Takes the figure.
+        Takes the figure as its keyword `ax`.
 
     Raises
     ------
@@ -307,7 +312,7 @@ def save_picture(path: str | os.PathLike[str], draw: Callable[[Figure], object])
         If the file cannot be written.
     """
     figure = Figure(figsize=PICTURE_SIZE, layout="constrained")
-    draw(figure)
+    draw(ax=figure)
     figure.savefig(path, dpi=PICTURE_DPI)
 
 
@@ -456,19 +461,21 @@ def _draw_ellipses(
     radius = float(np.sqrt(-2 * np.log1p(-confidence)))
     means = plane.T @ resp.mean
     factors = np.einsum("ia,irn->arn", plane, resp.factor)
-    chosen = _spread_out(means, factors)
-    norm, colormap = Normalize(resp.t[0], resp.t[-1]), _depth_colormap()
+    shown = _shown_depths(resp, factors)
+    chosen = _spread_out(means[:, :shown], factors[:, :, :shown])
+    norm, colormap = Normalize(resp.t[0], resp.t[chosen[-1]]), _depth_colormap()
+    ending = "last" if shown == resp.t.size else "last drawn"
     lines = []
     for n in chosen:
         last, first = n == chosen[-1], n == chosen[0]
         label = f"{100 * confidence:g}% ellipse, "
-        label = f"{label}last (t = {resp.t[n]:.4g})" if last else f"{label}start"
+        label = f"{label}{ending} (t = {resp.t[n]:.4g})" if last else f"{label}start"
         x, y = _ellipse(means[:, n], factors[:, :, n], radius)
         style = {"linewidth": 2.4 if last else 1.1, "color": colormap(norm(resp.t[n]))}
         lines += axis.plot(x, y, label=label if first or last else None, **style)
     ink = mpl.rcParams["text.color"]
-    lines += axis.plot(*means, color=ink, linewidth=0.8, alpha=0.7, label="mean")
-    axis.plot(*means[:, -1], "o", color=ink, markersize=3)
+    lines += axis.plot(*means[:, :shown], color=ink, linewidth=0.8, alpha=0.7, label="mean")
+    axis.plot(*means[:, shown - 1], "o", color=ink, markersize=3)
     if equilibrium is not None:
         L = np.linalg.cholesky(equilibrium.covariance)
         mean = resp.mean[:, -1] if equilibrium.mean is None else equilibrium.mean
@@ -480,6 +487,15 @@ def _draw_ellipses(
     if resp.blow_up_time is not None:
         axis.plot([], [], " ", label=f"escape at t = {resp.blow_up_time:.5g}")
     return lines
+
+
+def _shown_depths(resp: MomentResponse, factors: np.ndarray) -> int:
+    """Count the depths to draw: up to an escape ellipses outgrow any picture."""
+    if resp.blow_up_time is None:
+        return resp.t.size
+    sizes = np.linalg.norm(factors, axis=(0, 1))
+    grown = np.flatnonzero(sizes > OUTGROWN * sizes[0])
+    return max(int(grown[0]), 1) if grown.size else resp.t.size
 
 
 def _spread_out(means: np.ndarray, factors: np.ndarray) -> np.ndarray:

@@ -268,7 +268,10 @@ def test_a_tilt_and_a_query_bias_are_one_too_many(tmp_path, suffix, weights):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_one_head_may_be_a_matrix(tmp_path, suffix):
-    one = {key: np.arange(6.0).reshape(shape) for key, shape in zip(WEIGHTS[:3], [(2, 3)] * 3)}
+    one = {
+        key: np.arange(6.0).reshape(shape)
+        for key, shape in dict.fromkeys(WEIGHTS[:3], (2, 3)).items()
+    }
     one |= {"W_O": np.arange(6.0).reshape(3, 2), "b_Q": np.array([1.0, 2.0])}
     path = tmp_path / f"m{suffix}"
     if suffix == ".mat":
@@ -295,7 +298,7 @@ def test_heads_lie_on_the_last_axis_in_mat(tmp_path, weights):
 
 def test_nulls_are_not_given(tmp_path):
     keys = ("b_Q", "b_V", "b_O", "A", "b", "k", "scale", "name")
-    values = dict.fromkeys(WEIGHTS, [[1, 2], [3, 4]]) | dict.fromkeys(keys)
+    values = {key: [[1, 2], [3, 4]] for key in WEIGHTS} | dict.fromkeys(keys)
     path = tmp_path / "m.json"
     path.write_text(json.dumps(values))
     W = values["W_Q"]
@@ -492,7 +495,7 @@ def test_a_missing_key_of_a_layer(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_layers_of_different_dimensions(tmp_path, suffix):
-    small = {key: 1.0 for key in "ABV"}
+    small = dict.fromkeys("ABV", 1.0)
     path = store_layers(tmp_path / f"s{suffix}", [DENSE, small], durations=np.ones(2))
     words = f"{place(suffix, 1)}: A: expected d = 2 as in the first layer, found 1; "
     assert words in refusal(path, ShapeError)

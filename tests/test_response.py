@@ -62,7 +62,8 @@ def test_agrees_with_the_reference(dim, heads, kappa):
     model, _ = planted_problem(rng, dim, heads, kappa)
     mean, S = rng.standard_normal(dim), random_covariance(rng, dim)
     means, covariances = reference_solution(model, mean, S, GRID)
-    for method, expected in (("auto", "covariance"), ("factor", "factor")):
+    best = "closed-form" if model.heads.scalar_values() is not None else "covariance"
+    for method, expected in (("auto", best), ("covariance", "covariance"), ("factor", "factor")):
         for rtol in (1e-6, 1e-8, 1e-10):
             response = gct.moment_response(model, GRID, (mean, S), method=method, rtol=rtol)
             assert relative_error(response.covariance, covariances) < rtol
@@ -310,6 +311,104 @@ def test_growth_without_escape():
     assert traces.max() > 1e6 * traces[0] > 1e6 * traces[-1]
 
 
+# -- closed form and stacks -----------------------------------------------------------------------
+
+
+def test_closed_form_agrees_with_the_integrated_methods():
+    rng = np.random.default_rng(6)
+    model = gct.GaussianTransformer(
+        np.eye(3) + 0.3 * rng.standard_normal((3, 3)), np.eye(3), -0.5 * np.eye(3), b=[1, 2, 3]
+    )
+    start = (rng.standard_normal(3), random_covariance(rng, 3, condition=10))
+    exact = gct.moment_response(model, GRID, start, method="closed-form")
+    integrated = gct.moment_response(model, GRID, start, method="covariance", rtol=1e-11)
+    assert relative_error(integrated.covariance, exact.covariance) < 1e-10
+    assert relative_error(integrated.mean, exact.mean) < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("system", "arguments"),
+    [
+        (gct.GaussianTransformer(np.eye(2), np.eye(2), np.diag([-1.0, -2.0])), {}),
+        (gct.GaussianTransformer(1, 1, -1, dt=0.1), {}),
+        (gct.GaussianTransformer(1, 1, -1), {"transition": True}),
+        (gct.GaussianTransformer(1, 1, -1), {"inputs": np.array([[0.0, 1.0]])}),
+    ],
+)
+def test_closed_form_says_when_it_does_not_apply(system, arguments):
+    start = (np.zeros(system.dim), np.eye(system.dim))
+    with pytest.raises(gct.ParameterError, match="method: 'closed-form' needs"):
+        gct.moment_response(system, [0, 1], start, method="closed-form", **arguments)
+
+
+def stacked(rng, count=3, **changes):
+    return [planted_problem(rng, 3, 2, 1.0)[0].replace(**changes) for _ in range(count)]
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_stack_goes_through_its_layers(rank):
+    rng = np.random.default_rng(9)
+    layers, durations = stacked(rng), [0.3, 0.5, 0.2]
+    mean, S = rng.standard_normal(3), random_covariance(rng, 3, rank=rank, condition=10)
+    stack = gct.LayerStack(layers, durations)
+    grid = np.array([0.0, 0.1, 0.3, 0.45, 0.8, 1.0])
+    response = gct.moment_response(stack, grid, (mean, S), transition=True)
+    assert np.array_equal(response.t, grid)
+    assert response.rank == rank
+    for layer, duration in zip(layers, durations, strict=True):
+        means, covariances = reference_solution(layer, mean, S, np.array([0.0, duration]))
+        mean, S = means[:, -1], covariances[:, :, -1]
+    assert relative_error(response.covariance[:, :, -1], S) < 1e-8
+    assert relative_error(response.mean[:, -1], mean) < 1e-8
+    Psi, start = response.transition, response.covariance[:, :, 0]
+    moved = np.einsum("ijn,jk,lkn->iln", Psi, start, Psi)
+    assert relative_error(moved, response.covariance) < 1e-7
+
+
+def test_stack_of_residual_layers_is_the_recursion():
+    rng = np.random.default_rng(10)
+    layers = stacked(rng, dt=0.01)
+    mean, S = rng.standard_normal(3), random_covariance(rng, 3, condition=10)
+    stack = gct.LayerStack(layers)
+    response = gct.moment_response(stack, stack.boundaries, (mean, S))
+    for layer in layers:
+        M = layer.drift(S)
+        mean = mean + 0.01 * ((M + layer.V.sum(axis=0)) @ mean + layer.b)
+        D = np.eye(3) + 0.01 * M
+        S = D @ S @ D.T
+    assert np.allclose(response.mean[:, -1], mean, rtol=1e-12)
+    assert np.allclose(response.covariance[:, :, -1], S, rtol=1e-12)
+
+
+def test_stack_may_start_inside_and_escape_later():
+    layers = [gct.GaussianTransformer(0.1, 1, 1), gct.GaussianTransformer(0.5, 1, 1)]
+    stack = gct.LayerStack(layers, [0.2, 3.0])
+    start = ([0], [[0.25]])
+    with pytest.warns(gct.BlowUpWarning, match="escapes"):
+        whole = gct.moment_response(stack, np.linspace(0, 3.2, 33), start)
+    sigma = gct.moment_response(layers[0], [0, 0.2], start).covariance[0, 0, -1]
+    assert abs(whole.blow_up_time - 0.2 - np.log(1 + 0.5 / sigma)) < 1e-10
+    assert np.isfinite(whole.covariance).all()
+    later = gct.moment_response(stack, [0.1, 0.15], start)
+    assert np.array_equal(later.t, [0.1, 0.15])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"timepts": [0, 0.005]}, "inside residual layer 0"),
+        ({"timepts": [0, 1]}, "the depth of the stack"),
+        ({"inputs": 1.0}, "inputs: expected none for a LayerStack"),
+        ({"params": {"A": np.eye(3)}}, "inputs: expected none for a LayerStack"),
+    ],
+)
+def test_stack_bad_arguments(changes, message):
+    stack = gct.LayerStack(stacked(np.random.default_rng(11), dt=0.01))
+    arguments = {"timepts": [0, 0.01], "initial": (np.zeros(3), np.eye(3))} | changes
+    with pytest.raises(gct.ParameterError, match=message):
+        gct.moment_response(stack, **arguments)
+
+
 # -- inputs ---------------------------------------------------------------------------------------
 
 
@@ -534,7 +633,7 @@ def test_bad_grids(grid, dt, message):
     ("changes", "message"),
     [
         ({"system": ct.rss(2)}, "system: expected a GaussianTransformer or a MomentSystem"),
-        ({"method": "vech"}, "method: expected one of auto, covariance, factor, found 'vech'"),
+        ({"method": "vech"}, "method: expected one of auto, closed-form, covariance, factor, found 'vech'"),
         ({"method": "covariance", "transition": True}, "method: expected 'factor'"),
         ({"rtol": 0}, "rtol: expected a number between 0 and 1"),
         ({"rtol": np.nan}, "rtol: expected a number between 0 and 1"),
@@ -636,7 +735,8 @@ def test_to_pandas(response):
     assert np.array_equal(frame["mu[0]"], response.mean[0])
 
 
-def test_factor_of_a_covariance_run(response):
+def test_factor_of_a_covariance_run():
+    response = gct.moment_response(settled(), GRID, ([0, 0], np.eye(2)), method="covariance")
     assert response.method == "covariance"
     assert response.factor.shape == (2, 2, GRID.size)
     products = np.einsum("irn,jrn->ijn", response.factor, response.factor)
@@ -645,7 +745,7 @@ def test_factor_of_a_covariance_run(response):
 
 def test_text(response):
     assert str(response) == (
-        "Moment response of layer: d = 2, rank 2, 6 depths from 0 to 1, method covariance"
+        "Moment response of layer: d = 2, rank 2, 6 depths from 0 to 1, method closed-form"
     )
     dotted = gct.moment_response(settled(name="encoder.3"), GRID, ([0, 0], np.eye(2)))
     assert "encoder_3" in str(dotted)

@@ -70,8 +70,6 @@ class WhitenedPoint:
         Bounds |T(E) - exact|_F / |E|_F, also with T assembled as a matrix.
     drift_error, total_error : float
         Bound |M(I) - exact|_F and |Vbar - exact|_F.
-    offset : float
-        Bounds |R Sigma R - I|_F: how far the covariance itself is from the identity.
     """
 
     def __init__(self, model: GaussianTransformer, covariance: np.ndarray) -> None:
@@ -79,7 +77,8 @@ class WhitenedPoint:
         self._covariance, self._R, self.root = covariance, R, root
         self.white = white = model.in_coordinates(R, root, "Sigma")
         dim, heads = white.dim, white.heads
-        self.unit = 4 * (dim + white.n_heads) * EPS
+        # Covers every chain of products here; T(I) sums h d terms.
+        self.unit = (white.n_heads + 3) * dim * EPS
         attention = heads.attention(np.eye(dim))
         self.drift = white.A + attention
         self.bound = heads.norm_bound()
@@ -113,6 +112,7 @@ class WhitenedPoint:
 
     @property
     def offset(self) -> float:
+        """Bound |R Sigma R - I|_F: how far the covariance itself is from the identity."""
         R, S = self._R, self._covariance
         rounding = self.unit * np.linalg.norm(np.abs(R) @ np.abs(S) @ np.abs(R))
         return float(np.linalg.norm(R @ S @ R - np.eye(len(S))) + rounding)

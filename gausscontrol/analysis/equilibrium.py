@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import control as ct
@@ -150,10 +151,8 @@ class Equilibrium:
             f"  residual             {self.residual:.1e} relative, {proven}",
             f"  mean                 {_short(self.mean)} [x]",
             f"  covariance spectrum  {values[0]:.6g} to {values[-1]:.6g} [x]^2",
-            f"  covariance abscissa  {self.covariance_abscissa:.6g} per unit depth, "
-            f"{'stable' if self.covariance_is_stable else 'not stable'}",
-            f"  mean abscissa        {self.mean_abscissa:.6g} per unit depth, "
-            f"{'stable' if self.mean_is_stable else 'not stable'}",
+            f"  covariance abscissa  {_rate(self.covariance_abscissa, self.covariance_is_stable)}",
+            f"  mean abscissa        {_rate(self.mean_abscissa, self.mean_is_stable)}",
         ]
         return "\n".join(lines)
 
@@ -281,7 +280,7 @@ def existence_bounds(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray
 
     Notes
     -----
-    Theory 3.7. The verdict is evaluated in floating point, without a rounding margin.
+    Theory 3.7. A sign that is within 1e-12 of its matrix of being zero counts as undecided.
 
     Examples
     --------
@@ -295,10 +294,13 @@ def existence_bounds(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray
     if head is None or model.dt:
         return None
     B, V = head
+    values = np.linalg.eigvalsh(B)
+    if not values[0] > NEARLY_SINGULAR * values[-1]:
+        return None
     inverse_root, root = whitening(B, "B")
     a = np.linalg.eigvalsh(2 * symmetrise(root @ model.A @ inverse_root))
     v = np.linalg.eigvalsh(2 * symmetrise(root @ V @ inverse_root))
-    if not (a[0] > 0 and v[-1] < 0):
+    if not (a[0] > NEARLY_SINGULAR * np.abs(a).max() and -v[-1] > NEARLY_SINGULAR * -v[0]):
         return None
     inverse = symmetrise(inverse_root @ inverse_root)
     return a[0] / -v[0] * inverse, a[-1] / -v[-1] * inverse
@@ -352,9 +354,7 @@ def place_mean(
 # -- the search -------------------------------------------------------------------------------
 
 
-def _candidates(
-    model: GaussianTransformer, starts: list[np.ndarray]
-) -> Iterator[tuple[Root, str]]:
+def _candidates(model: GaussianTransformer, starts: list[np.ndarray]) -> Iterator[tuple[Root, str]]:
     closed = _riccati_root(model)
     if closed is not None:
         if closed[0] is not None:
@@ -480,7 +480,7 @@ def _mean_solution(point: WhitenedPoint) -> tuple[np.ndarray | None, bool]:
     return None if missed else mean, False
 
 
-# -- arguments and words ----------------------------------------------------------------------------
+# -- arguments and words --------------------------------------------------------------------------
 
 
 def _check_model(model: Any) -> None:
@@ -491,24 +491,33 @@ def _check_model(model: Any) -> None:
         )
 
 
-def _read_starts(model: GaussianTransformer, starts: Any, seed: int) -> list[np.ndarray]:
-    if starts is None or (isinstance(starts, (int, np.integer)) and not isinstance(starts, bool)):
+def _read_starts(model: GaussianTransformer, starts: Any, seed: Any) -> list[np.ndarray]:
+    if not _is_count(seed):
+        raise ParameterError(f"seed: expected an integer of at least 0, found {seed!r}; pass one")
+    if starts is None or _is_count(starts):
         count = RANDOM_STARTS if starts is None else int(starts)
-        if count < 0:
-            raise ParameterError(f"starts: expected a count of at least 0, found {count}")
-        return list(default_starts(model, count, seed))
+        return list(default_starts(model, count, int(seed)))
+    if isinstance(starts, str) or not isinstance(starts, Iterable) or np.ndim(starts) == 0:
+        raise ParameterError(
+            f"starts: expected covariances or a count of at least 0, found {starts!r}; "
+            "pass a list of positive definite matrices"
+        )
     return [_positive_definite(start, f"starts[{i}]", model.dim) for i, start in enumerate(starts)]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
 
 
 def _read_guess(model: GaussianTransformer, guess: Any) -> np.ndarray:
     dim = model.dim
     if isinstance(guess, Equilibrium):
-        return guess.covariance
+        return _positive_definite(guess.covariance, "guess", dim)
     is_pair = isinstance(guess, tuple) and len(guess) == 2
-    is_state = not is_pair and np.ndim(guess) == 1 and np.size(guess) == dim + dim * (dim + 1) // 2
-    if is_pair or is_state:
+    array = None if is_pair else real_array(guess, "guess")
+    if is_pair or array.shape == (dim + dim * (dim + 1) // 2,):
         return _positive_definite(read_moments(guess, "guess", dim)[1], "guess", dim)
-    return _positive_definite(real_array(guess, "guess"), "guess", dim)
+    return _positive_definite(array, "guess", dim)
 
 
 def _positive_definite(value: ArrayLike, name: str, dim: int) -> np.ndarray:
@@ -534,6 +543,10 @@ def _why_not_found(model: GaussianTransformer) -> str:
         f"from {len(_read_starts(model, None, 0))} starts; pass a guess, or "
         "find_equilibria(model, starts=...)"
     )
+
+
+def _rate(abscissa: float, stable: bool) -> str:
+    return f"{abscissa:.6g} per unit depth, {'stable' if stable else 'not stable'}"
 
 
 def _short(vector: np.ndarray | None) -> str:

@@ -85,23 +85,25 @@ class EquilibriumAnalysis:
         dim = self.model.dim
         A = self.system.A
         # Block triangular: two smaller problems give more accurate eigenvalues.
-        values = np.concatenate([np.linalg.eigvals(A[:dim, :dim]), np.linalg.eigvals(A[dim:, dim:])])
+        values = np.concatenate(
+            [np.linalg.eigvals(A[:dim, :dim]), np.linalg.eigvals(A[dim:, dim:])]
+        )
         key = -np.abs(values) if self.model.dt else -values.real
         return values[np.argsort(key, kind="stable")]
 
     @property
     def covariance_abscissa(self) -> float:
-        """Largest real part among the covariance poles; log(radius)/dt for dt > 0. [1/t]"""
+        """Largest real part among the covariance poles; log(radius)/dt for dt > 0. [1/t]."""
         return self.equilibrium.covariance_abscissa
 
     @property
     def mean_abscissa(self) -> float:
-        """Largest real part among the mean poles; log(radius)/dt for dt > 0. [1/t]"""
+        """Largest real part among the mean poles; log(radius)/dt for dt > 0. [1/t]."""
         return self.equilibrium.mean_abscissa
 
     @property
     def abscissa(self) -> float:
-        """The larger of the two. [1/t]"""
+        """The larger of the two. [1/t]."""
         return max(self.covariance_abscissa, self.mean_abscissa)
 
     @property
@@ -119,7 +121,7 @@ class EquilibriumAnalysis:
 
     @cached_property
     def damping(self) -> np.ndarray:
-        """Damping table, (n, 3): pole (as a rate), natural frequency, damping ratio. [1/t]"""
+        """Damping table, (n, 3): pole (as a rate), natural frequency, damping ratio. [1/t]."""
         rates = self._rates
         frequency = np.abs(rates)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -128,7 +130,7 @@ class EquilibriumAnalysis:
 
     @cached_property
     def time_constants(self) -> np.ndarray:
-        """-1 / Re(pole) for every pole, infinite on the imaginary axis, slowest first. [t]"""
+        """-1 / Re(pole) for every pole, infinite on the imaginary axis, slowest first. [t]."""
         with np.errstate(divide="ignore"):
             return -1 / self._rates.real
 
@@ -140,14 +142,12 @@ class EquilibriumAnalysis:
         return self._figure("lyapunov", self._lyapunov)
 
     def _lyapunov(self) -> LyapunovSolution:
-        A = self._whole.A
-        P = symmetrise(solve_lyapunov(A.T, np.eye(len(A))))
+        A = self.system.A
         if self.model.dt:
-            A = self.system.A
-            # The bilinear transform keeps P up to a congruence that this undoes.
             P = symmetrise(_discrete_lyapunov(A))
             decay = P - A.T @ P @ A
         else:
+            P = solve_lyapunov(A.T, np.eye(len(A)))
             decay = -(A.T @ P + P @ A)
         rounding = 8 * len(A) * np.finfo(float).eps * np.linalg.norm(P, 2) * np.linalg.norm(A, 2)
         margin = float(min(np.linalg.eigvalsh(symmetrise(decay))[0], np.linalg.eigvalsh(P)[0]))
@@ -160,12 +160,12 @@ class EquilibriumAnalysis:
 
     @cached_property
     def attention_form_margin(self) -> float:
-        """alpha of Theory 4.2; positive means that the covariance is globally stable. [1/t]"""
+        """Margin alpha of Theory 4.2; positive: the covariance is globally stable. [1/t]."""
         return -form_maximum(self.model.whiten(self.equilibrium.covariance))
 
     @property
     def optimal_form_margin(self) -> float:
-        """tr A / d, which alpha cannot exceed. [1/t]"""
+        """The bound tr A / d, which alpha cannot exceed. [1/t]."""
         return float(np.trace(self.model.A)) / self.model.dim
 
     # -- norms and Gramians -----------------------------------------------------------------------
@@ -255,9 +255,7 @@ class EquilibriumAnalysis:
         parts = (s.A[rows, rows], s.B[rows], s.C[:, rows], s.D)
         return _bilinear(*parts) if self.model.dt else _Realisation(*parts)
 
-    def _figure(
-        self, name: str, compute: Callable[[], Any], largest: int = LARGEST_SYSTEM
-    ) -> Any:
+    def _figure(self, name: str, compute: Callable[[], Any], largest: int = LARGEST_SYSTEM) -> Any:
         if not self.is_stable:
             self.reasons[name] = f"the equilibrium is not stable (abscissa {self.abscissa:.4g})"
             return None
@@ -298,9 +296,7 @@ class EquilibriumAnalysis:
         Theory 7.1c: dSigma*/dtheta = -L^-1 dF/dtheta.
         """
         if parameter not in ("A", "V", "B", "b", "k"):
-            raise ParameterError(
-                f"parameter: expected one of A, V, B, b, k, found {parameter!r}"
-            )
+            raise ParameterError(f"parameter: expected one of A, V, B, b, k, found {parameter!r}")
         dim = self.model.dim
         field = MomentField.of(self.model)
         x = pack(np.zeros(dim), self.equilibrium.covariance)

@@ -165,8 +165,8 @@ def _arpack(
         if sum(agreeing) >= 2:
             return max(found)
     raise GausscontrolError(
-        f"model: ARPACK found no reliable rightmost eigenvalue of a {operator.shape[0]}-dimensional "
-        f"linearisation in {ATTEMPTS} attempts; the rightmost eigenvalues may be clustered"
+        "model: ARPACK found no reliable rightmost eigenvalue of a linearisation of size "
+        f"{operator.shape[0]} in {ATTEMPTS} attempts; the rightmost ones may be clustered"
     )
 
 

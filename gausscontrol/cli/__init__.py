@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
+import json
 import os
 import sys
 import warnings
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from gausscontrol._version import __version__
-from gausscontrol.cli.findings import REGIMES, draw, investigate
+from gausscontrol.cli.findings import REGIMES, draw, investigate, one_line
 from gausscontrol.cli.report import as_json, in_words
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.model.files import load_model
@@ -85,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed help or the version
         return int(stop.code or 0)
     except (GausscontrolError, OSError, _UsageError) as error:
-        _complain(_message(error))
+        _complain(one_line(error))
         return 2
     except KeyboardInterrupt:
         _complain("interrupted")
@@ -139,21 +141,29 @@ def _parser() -> argparse.ArgumentParser:
 def _run_analyze(options: argparse.Namespace) -> int:
     model = load_model(options.file)
     if options.plots is not None:
-        options.plots.mkdir(parents=True, exist_ok=True)
-    found = _investigate(options.file, model)
+        _make_folder(options.plots)
+    found = investigate(options.file, model)
     if options.plots is not None:
-        _draw(found, options.plots)
+        draw(found, options.plots)
     met = options.require is None or found.satisfies(options.require)
     if options.json:
         requirement = {"regime": options.require, "met": met} if options.require else None
-        report = json.dumps({**_as_json(found), "requirement": requirement}, allow_nan=False)
+        report = json.dumps({**as_json(found), "requirement": requirement}, allow_nan=False)
     else:
-        report = "\n".join(_wrapped(_in_words(found)))
+        report = in_words(found)
     _print(report)
     if met:
         return 0
-    _complain(f"required {options.require}, found {found.regime}: {found.shortfall}")
+    _complain(f"required {options.require}, found {found.regime}: {found.why_not(options.require)}")
     return 1
+
+
+def _make_folder(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(
+            errno.ENOTDIR, "expected a folder for --plots, found a file; name another", str(path)
+        )
+    path.mkdir(parents=True, exist_ok=True)
 
 
 # -- streams --------------------------------------------------------------------------------------
@@ -164,7 +174,7 @@ def _plain_warnings() -> Iterator[None]:
     """Show each warning as one line."""
 
     def show(message, category, filename, lineno, file=None, line=None):
-        print(f"gausscontrol: warning: {_message(message)}", file=sys.stderr)
+        _complain(f"warning: {one_line(message)}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -176,17 +186,12 @@ def _plain_warnings() -> Iterator[None]:
 
 def _print(text: str) -> None:
     try:
-        print(text, flush=True)
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough; Python must not complain again when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str) -> None:
-    print(f"gausscontrol: {text}", file=sys.stderr)
-
-
-def _message(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
+    sys.stderr.write(f"gausscontrol: {text}\n")

@@ -1,9 +1,57 @@
-# -- what there is to say -------------------------------------------------------------------------
+"""What `analyze` finds out about a model: certified, or merely observed (Theory 9.1).
+
+    model -> equilibria -> certificate and linear analysis;   start -> trajectory -> observation
+
+A certificate is what decides the regime. A trajectory is an observation and decides nothing, but
+one that escapes shows that a missing certificate is not for want of effort.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from gausscontrol import plots
+from gausscontrol.analysis.equilibrium import Equilibrium, find_equilibria, find_equilibrium
+from gausscontrol.analysis.linear import EquilibriumAnalysis, analyze
+from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.stability import (
+    GlobalStability,
+    certify_global_stability,
+    certify_local_stability,
+)
+from gausscontrol.errors import BlowUpWarning, EquilibriumNotFound, IntegrationError, NotCertified
+from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.systems.response import MomentResponse, moment_response
+
+__all__ = ["REGIMES", "Findings", "Observation", "draw", "investigate", "one_line", "reason"]
+
+# From the strongest to the weakest; each implies those after it.
+REGIMES = ("globally stable", "locally stable")
+UNDECIDED = "undecided"
+# The linearisation is dense; beyond this many states it is left out.
+LARGEST_ANALYSIS = 1500
+POINTS = 400
+# A trajectory is followed for this many slowest time constants, but no longer than this many times
+# the fastest scale |A| + |Vbar|.
+TIME_CONSTANTS, LONGEST = 5.0, 200.0
+# Where there is no equilibrium, for this many time constants of A, or of the attention.
+TIME_CONSTANTS_WITHOUT = 20.0
+OBSERVED_RTOL = 1e-6
+# A grid must pass the depth of an escape for the escape to be seen.
+ESCAPE = 1.01
+# Factors by which tr Sigma changes to be called decay or growth; the relative change over the last
+# tenth of a trajectory below which it is at rest; and the eigenvalue ratio called singular.
+DECAY, GROWTH, REST, SINGULAR = 1e-3, 1e3, 1e-3, 1e-6
 
 
 @dataclass(frozen=True)
-class _Observation:
-    """What one trajectory did: no verdict."""
+class Observation:
+    """What one trajectory did; no verdict."""
 
     start: str
     depth: float
@@ -13,7 +61,9 @@ class _Observation:
 
 
 @dataclass
-class _Findings:
+class Findings:
+    """Everything the report tells, filled step by step."""
+
     file: Path
     model: GaussianTransformer
     equilibria: list[Equilibrium]
@@ -22,42 +72,60 @@ class _Findings:
     no_analysis: str | None = None
     certificate: Certificate | None = None
     refused: list[tuple[str, NotCertified]] = field(default_factory=list)
-    observations: list[_Observation] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
     plots: list[Path] = field(default_factory=list)
     plots_missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def equilibrium(self) -> Equilibrium | None:
+        """The first that was found, a stable one if there is any."""
         return self.equilibria[0] if self.equilibria else None
 
     @property
     def title(self) -> str:
+        """What to call the model."""
         return self.model.name or self.file.stem
 
     @property
     def regime(self) -> str:
+        """The strongest that is certified; it concerns the covariance."""
         if self.certificate is None:
             return UNDECIDED
         return REGIMES[0] if isinstance(self.certificate, GlobalStability) else REGIMES[1]
 
     @property
     def rate(self) -> float | None:
+        """Certified decay rate near the equilibrium [1/t]."""
         return self.certificate.rate if isinstance(self.certificate, GlobalStability) else None
 
     @property
     def optimal_rate(self) -> float:
+        """2 tr A / d, the best that the attention form can certify [1/t]."""
         return 2 * float(np.trace(self.model.A)) / self.model.dim
 
-    @property
-    def shortfall(self) -> str:
-        return self.no_equilibrium or _reason(self.refused[0][1])
+    def why_not(self, regime: str) -> str:
+        """Say why a regime is not certified."""
+        return self.no_equilibrium or reason(dict(self.refused)[regime])
 
     def satisfies(self, regime: str) -> bool:
+        """Whether this regime, or one that implies it, is certified."""
         return self.regime in REGIMES[: REGIMES.index(regime) + 1]
 
 
-def _investigate(file: Path, model: GaussianTransformer) -> _Findings:
-    found = _Findings(file, model, find_equilibria(model))
+def investigate(file: Path, model: GaussianTransformer) -> Findings:
+    """Find, certify and analyse the equilibria of a model and follow some trajectories.
+
+    Parameters
+    ----------
+    file : Path
+        Where the model comes from, for the report.
+    model : GaussianTransformer
+
+    Returns
+    -------
+    Findings
+    """
+    found = Findings(file, model, find_equilibria(model))
     if found.equilibrium is None:
         found.no_equilibrium = _why_none(model)
     else:
@@ -71,11 +139,11 @@ def _why_none(model: GaussianTransformer) -> str:
     try:
         find_equilibrium(model)
     except EquilibriumNotFound as error:
-        return _reason(error)
+        return reason(error)
     return "the search gave none"
 
 
-def _certify(found: _Findings, equilibrium: Equilibrium) -> None:
+def _certify(found: Findings, equilibrium: Equilibrium) -> None:
     attempts = (certify_global_stability, certify_local_stability)
     for regime, certify in zip(REGIMES, attempts, strict=True):
         try:
@@ -85,7 +153,7 @@ def _certify(found: _Findings, equilibrium: Equilibrium) -> None:
             found.refused.append((regime, error))
 
 
-def _analyse(found: _Findings, equilibrium: Equilibrium) -> None:
+def _analyse(found: Findings, equilibrium: Equilibrium) -> None:
     dim = found.model.dim
     states = dim + dim * (dim + 1) // 2
     if equilibrium.mean is None:
@@ -101,14 +169,14 @@ def _analyse(found: _Findings, equilibrium: Equilibrium) -> None:
 # -- trajectories ---------------------------------------------------------------------------------
 
 
-def _observe(found: _Findings) -> None:
+def _observe(found: Findings) -> None:
     model, equilibrium = found.model, found.equilibrium
     speed = np.linalg.norm(model.A, 2) + np.linalg.norm(model.V.sum(axis=0), 2) or 1.0
     if equilibrium is None:
         gain = np.linalg.norm(model.attention(np.eye(model.dim)), 2)
         pull = np.linalg.norm(model.A, 2)
         scale = pull / gain if pull and gain else 1.0
-        depth = DEPTHS_WITHOUT_EQUILIBRIUM / (pull or gain or 1.0)
+        depth = TIME_CONSTANTS_WITHOUT / (pull or gain or 1.0)
         start = (np.zeros(model.dim), scale * np.eye(model.dim))
         where = f"mu = 0, Sigma = {scale:.3g} I"
         found.observations.append(_follow(found, where, start, depth))
@@ -120,20 +188,21 @@ def _observe(found: _Findings) -> None:
     # A round Gaussian of a quarter of the size, one standard deviation away in each coordinate.
     size = np.exp(np.log(np.linalg.eigvalsh(Sigma)).mean()) / 4
     start = (centre + np.sqrt(np.diag(Sigma)), size * np.eye(model.dim))
-    where = f"mu = mu* + one standard deviation, Sigma = {size:.3g} I"
+    middle = "0" if equilibrium.mean is None else "mu*"
+    where = f"mu = {middle} + one standard deviation, Sigma = {size:.3g} I"
     found.observations.append(_follow(found, where, start, depth))
     if found.rate is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BlowUpWarning)  # the observation says it
             for factor in (0.01, 100):
-                where = f"mu = mu*, Sigma = {factor:g} Sigma*"
+                where = f"mu = {middle}, Sigma = {factor:g} Sigma*"
                 start = (centre, factor * Sigma)
                 found.observations.append(_follow(found, where, start, depth, OBSERVED_RTOL))
 
 
 def _follow(
-    found: _Findings, where: str, start: tuple, depth: float, rtol: float = 1e-8
-) -> _Observation:
+    found: Findings, where: str, start: tuple, depth: float, rtol: float = 1e-8
+) -> Observation:
     model = found.model
     depths = np.linspace(0, depth, POINTS + 1)
     if model.dt:
@@ -141,16 +210,20 @@ def _follow(
         layers = max(2, int(np.ceil(depth / (stride * model.dt))) + 1)
         depths = model.dt * stride * np.arange(layers)
     try:
-        response = moment_response(model, depths, start, rtol=rtol)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BlowUpWarning)
+            response = moment_response(model, depths, start, rtol=rtol)
+        if response.blow_up_time is not None:
+            # Again, with all points before the escape; it is this run that may warn.
+            shorter = depths if model.dt else depths / depths[-1] * ESCAPE * response.blow_up_time
+            response = moment_response(model, shorter, start, rtol=rtol)
     except IntegrationError as error:
-        return _Observation(where, 0.0, "not integrated", _message(error), None)
-    outcome, text = _outcome(response, model, found.equilibrium)
-    return _Observation(where, float(response.t[-1]), outcome, text, response)
+        return Observation(where, 0.0, "not integrated", one_line(error), None)
+    outcome, text = _outcome(response, found.equilibrium)
+    return Observation(where, float(response.t[-1]), outcome, text, response)
 
 
-def _outcome(
-    response: MomentResponse, model: GaussianTransformer, equilibrium: Equilibrium | None
-) -> tuple[str, str]:
+def _outcome(response: MomentResponse, equilibrium: Equilibrium | None) -> tuple[str, str]:
     end = f"at depth {response.t[-1]:.4g}"
     if response.blow_up_time is not None:
         error = f"estimated error {response.blow_up_error:.1g}"
@@ -169,10 +242,9 @@ def _outcome(
         return "decays", f"decays: {change}"
     if after > GROWTH * before:
         return "grows", f"grows without escape so far: {change}"
-    M = model.drift(last)
-    motion = np.linalg.norm(M @ last + last @ M.T) / (np.linalg.norm(M) * np.linalg.norm(last))
-    if motion > REST or model.dt:
-        return "moves", f"still moves or was not at rest: {change}"
+    recent = response.covariance[:, :, -1 - response.t.size // 10]
+    if np.linalg.norm(last - recent) > REST * np.linalg.norm(last):
+        return "moves", f"is still {'growing' if after > before else 'shrinking'}: {change}"
     low, high = np.linalg.eigvalsh(last)[[0, -1]]
     if low < SINGULAR * high:
         return "flattens", f"comes to rest at a covariance that is singular or nearly so: {change}"
@@ -191,27 +263,54 @@ def _distance(Sigma: np.ndarray, equilibrium: Equilibrium) -> float:
 # -- pictures -------------------------------------------------------------------------------------
 
 
-def _draw(found: _Findings, folder: Path) -> None:
-    response, analysis = found.observations[0].response, found.analysis
-    certificate = found.certificate if found.rate is not None else None
+def draw(found: Findings, folder: Path) -> None:
+    """Write the pictures of `plots.PICTURES`, and note those that cannot be drawn.
+
+    Parameters
+    ----------
+    found : Findings
+        Gets the paths written and the reasons for those missing.
+    folder : Path
+        An existing folder, in which nothing else is touched.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written or replaced.
+    """
+    trajectory = found.observations[0]
+    certificate = found.certificate if isinstance(found.certificate, GlobalStability) else None
     common = {"equilibrium": found.equilibrium, "title": found.title}
-    tasks = {
-        "moments.png": (response, plots.moment_plot, common),
-        "ellipses.png": (response, plots.ellipse_plot, common),
-        "spectrum.png": (
-            analysis,
-            plots.spectrum_plot,
-            {"certificate": certificate, "title": found.title},
-        ),
-    }
-    for name, (what, plot, keywords) in tasks.items():
+    poles = {"certificate": certificate, "title": found.title}
+    no_point = found.no_analysis or "there is no equilibrium to linearise at"
+    tasks = (
+        (plots.moment_plot, trajectory.response, common, trajectory.text),
+        (plots.ellipse_plot, trajectory.response, common, trajectory.text),
+        (plots.spectrum_plot, found.analysis, poles, no_point),
+    )
+    for name, (plot, what, keywords, missing) in zip(plots.PICTURES, tasks, strict=True):
         path = folder / name
         if what is None:
             path.unlink(missing_ok=True)  # an earlier run's would be of another layer
-            missing = found.no_analysis or found.no_equilibrium
-            found.plots_missing[name] = missing if plot is plots.spectrum_plot else "no trajectory"
-            continue
-        plots.save_picture(path, lambda figure, p=plot, w=what, k=keywords: p(w, ax=figure, **k))
-        found.plots.append(path)
+            found.plots_missing[name] = missing
+        else:
+            plots.save_picture(path, partial(plot, what, **keywords))
+            found.plots.append(path)
 
 
+# -- words ----------------------------------------------------------------------------------------
+
+
+def reason(error: Exception) -> str:
+    """Return a message without the argument's name and without advice to a Python caller."""
+    text = one_line(error)
+    for prefix in ("equilibrium: ", "model: ", "dt: ", "not certified as globally stable: "):
+        text = text.removeprefix(prefix)
+    return text.rpartition("; ")[0] or text
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an exception or warning on one line."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())

@@ -22,18 +22,23 @@ from numpy.polynomial import legendre
 
 from gausscontrol.errors import IntegrationError
 from gausscontrol.linalg.symmetric import symmetrise
+from gausscontrol.model.moments import MomentField
 
-__all__ = ["ClosedForm", "ScalarValueModel", "closed_form_flow"]
+__all__ = ["ClosedForm", "ScalarValueModel", "closed_form_flow", "mean_moves"]
 
 # lambda_max(L^T W_+ L) allowed in one step; 1 is where Sigma might escape.
 GUARD = 0.5
 # Step length times the norm of the matrix of the mean equation, at most.
 STRIDE = 1.0
+# Condition number of e^{Ah} up to which a step keeps its digits.
+CONDITION = 1e2
 STAGES = 8
 # The escape is reached once the step is below this share of the depth travelled, and it counts
 # as one if the depth then left is below the second share.
 RESOLUTION, REMAINDER = 1e-13, 1e-10
-MAX_STEPS = 200_000
+MAX_STEPS = 20_000
+# States beyond this are about to overflow.
+OVERFLOW = 1e140
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,19 @@ class ScalarValueModel:
     v: float
     kappa: np.ndarray
     b: np.ndarray
+
+    @classmethod
+    def of(cls, field: MomentField) -> ScalarValueModel | None:
+        """Return the data of a field, or None if some V_h is not a multiple of I."""
+        values = field.heads.scalar_values()
+        if values is None or field.dt:
+            return None
+        Bv = np.tensordot(values, field.heads.B, axes=1)
+        return cls(field.A, Bv, float(values.sum()), values @ field.k, field.b)
+
+    def strides(self, duration: float) -> float:
+        """Return how many steps the mean equation needs at least."""
+        return duration * (float(np.linalg.norm(self.A, 2)) + abs(self.v)) / STRIDE
 
     @cached_property
     def gain(self) -> np.ndarray:
@@ -106,6 +124,11 @@ def closed_form_flow(
     return ClosedForm(_stack(means), _stack(factors), None, None)
 
 
+def mean_moves(model: ScalarValueModel, mean: np.ndarray) -> bool:
+    """Tell whether the mean is anything but zero for ever."""
+    return bool(mean.any() or model.b.any() or model.kappa.any())
+
+
 def _stack(arrays: list[np.ndarray]) -> np.ndarray:
     return np.stack(arrays, axis=-1)
 
@@ -119,7 +142,7 @@ class _Walker:
         self._steps: dict[float, _Step] = {}
         self._gaps: list[float] = []
         self._count = 0
-        self._moves = bool(mean.any() or model.b.any() or model.kappa.any())
+        self._moves = mean_moves(model, mean)
         self._pace = np.linalg.norm(model.A, 2) + abs(model.v)
 
     @property
@@ -162,8 +185,11 @@ class _Walker:
 
     def _fits(self, gap: float, level: int) -> bool:
         h = gap / 2**level
-        attention = np.linalg.norm(self.L.T @ (self.model.Bv @ self.L))
-        if h * self._pace > STRIDE or (self._moves and h * attention > STRIDE):
+        if self._moves:
+            attention = np.linalg.norm(self.L.T @ (self.model.Bv @ self.L))
+            if h * max(self._pace, attention) > STRIDE:
+                return False
+        elif not self._step(h).condition <= CONDITION:
             return False
         L = self.L
         if not L.size:
@@ -183,9 +209,15 @@ class _Walker:
                 f"timepts: the closed form used up {MAX_STEPS} steps at depth {self.t:.6g}; "
                 "shorten the grid"
             )
-        if self._moves:
-            self.mean = _collocate(self.model, step, self.mean, self.L)
-        self.L = _move(step.end, self.L)
+        with np.errstate(all="ignore"):
+            if self._moves:
+                self.mean = _collocate(self.model, step, self.mean, self.L)
+            self.L = _move(step.end, self.L)
+        if not max(np.abs(self.mean).max(), np.abs(self.L).max(initial=0)) < OVERFLOW:
+            raise IntegrationError(
+                f"timepts: the state exceeds {OVERFLOW:g}, by growth that is not a finite escape, "
+                f"at depth {self.t:.6g}; end the grid before that depth"
+            )
 
 
 class _Step:
@@ -194,6 +226,9 @@ class _Step:
     def __init__(self, model: ScalarValueModel, h: float) -> None:
         self.h, self._model = h, model
         self.end = _exponential(model.A, model.gain, h)
+        with np.errstate(all="ignore"):
+            back = scipy.linalg.expm(-h * model.A)
+            self.condition = float(np.linalg.norm(self.end[0]) * np.linalg.norm(back))
         self.positive = (
             _exponential(model.A, model.positive_gain, h)[1]
             if model.positive_gain.any()
@@ -209,9 +244,11 @@ def _exponential(A: np.ndarray, G: np.ndarray, h: float) -> tuple[np.ndarray, np
     """Return e^{Ah} and int_0^h e^{A^T s} G e^{As} ds from one block exponential (Van Loan)."""
     dim = len(A)
     block = np.block([[-A.T, G], [np.zeros_like(A), A]])
-    exponential = scipy.linalg.expm(h * block)
-    E = exponential[dim:, dim:]
-    return E, symmetrise(E.T @ exponential[:dim, dim:])
+    # Too long a step overflows here and is then refused for its condition number.
+    with np.errstate(all="ignore"):
+        exponential = scipy.linalg.expm(h * block)
+        E = exponential[dim:, dim:]
+        return E, symmetrise(E.T @ exponential[:dim, dim:])
 
 
 def _move(flow: tuple[np.ndarray, np.ndarray], L: np.ndarray) -> np.ndarray:

@@ -19,6 +19,9 @@ import numpy as np
 
 __all__ = ["DenseHeads", "FactoredHeads", "Heads"]
 
+# Relative deviation up to which a value matrix counts as a multiple of the identity.
+SCALAR_TOLERANCE = 1e-13
+
 
 class Heads(ABC):
     """What a set of heads can do; matrices V (h, d, d) [1/t] and B (h, d, d) [1/x^2]."""
@@ -61,6 +64,12 @@ class Heads(ABC):
     @abstractmethod
     def adjoint(self) -> Heads:
         """Return the heads of the adjoint operator E -> sum_h V_h^T E B_h^T."""
+
+    def scalar_values(self) -> np.ndarray | None:
+        """Return v (h,) if every V_h = v_h I to rounding, else None."""
+        scales = np.trace(self.V, axis1=1, axis2=2) / self.dim
+        deviation = np.abs(self.V - scales[:, None, None] * np.eye(self.dim)).max(axis=(1, 2))
+        return None if (deviation > SCALAR_TOLERANCE * np.abs(scales)).any() else scales
 
     def norm_bound(self) -> float:
         """Return sum_h |V_h|_2 |B_h|_2, a bound on |T(E)|_F / |E|_F that head gauge leaves."""
@@ -143,6 +152,10 @@ class FactoredHeads(Heads):
         self._values = U.reshape(-1, self.dim)
         self._keys = np.ascontiguousarray(K.transpose(0, 2, 1))
 
+    def __reduce__(self):
+        # Without the matrices formed so far: they are large, and would come back writeable.
+        return FactoredHeads, self.arrays
+
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The arrays that define the heads."""
@@ -181,6 +194,12 @@ class FactoredHeads(Heads):
     def norms(self) -> np.ndarray:
         """Return |V_h|_2 |B_h|_2 for every head, from the triangular factors."""
         return _product_norms(self._O, self._U) * _product_norms(self._keys, self._Q)
+
+    def scalar_values(self) -> np.ndarray | None:
+        """Return v (h,) if every V_h = v_h I to rounding, else None."""
+        # A multiple of I has full rank or is zero; narrow heads need no d x d matrices to see that.
+        narrow = self._U.shape[1] < self.dim
+        return None if narrow and self._U.any() and self._O.any() else super().scalar_values()
 
     def transform(self, R: np.ndarray, R_inverse: np.ndarray) -> FactoredHeads:
         """Return the heads in coordinates R x: V -> R V R^-1, B -> R^-T B R^-1."""

@@ -85,13 +85,31 @@ def read_weights(
     K = _weight(W_K, "W_K", (heads, width, dim))
     U = _weight(W_V, "W_V", (heads, None, dim))
     O = _weight(W_O, "W_O", (heads, dim, U.shape[1]))
-    logit_scale = 1 / np.sqrt(width) if scale is None else float(real_array(scale, "scale"))
+    logit_scale = 1 / np.sqrt(width) if scale is None else _scale(scale)
     query = _bias(b_Q, "b_Q", (heads, width))
     value = _bias(b_V, "b_V", (heads, U.shape[1]))
-    k = logit_scale * np.einsum("hkd,hk->hd", K, query)
     output = np.zeros(dim) if b_O is None else real_vector(b_O, "b_O", dim)
-    bias = output + np.einsum("hdv,hv->d", O, value)
-    return FactoredHeads(O, U, K, logit_scale * Q), k, bias
+    with np.errstate(over="ignore", invalid="ignore"):
+        Q = logit_scale * Q
+        k = logit_scale * np.einsum("hkd,hk->hd", K, query)
+        bias = output + np.einsum("hdv,hv->d", O, value)
+    for name, product in (("W_Q", Q), ("b_Q", k), ("b_V", bias)):
+        if not np.isfinite(product).all():
+            raise ParameterError(
+                f"{name}: expected finite products with scale, W_K and W_O, found overflow; "
+                "scale the weights down"
+            )
+    return FactoredHeads(O, U, K, Q), k, bias
+
+
+def _scale(value: Any) -> float:
+    array = real_array(value, "scale")
+    if array.ndim:
+        raise ShapeError(
+            f"scale: expected one number for all heads, found shape {array.shape}; "
+            "fold a scale of each head into W_Q"
+        )
+    return float(array)
 
 
 def _weight(value: ArrayLike, name: str, shape: tuple[int | None, ...]) -> np.ndarray:

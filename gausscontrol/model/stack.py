@@ -9,7 +9,7 @@ A residual layer (dt > 0) is one step of its map, so its duration is its dt; a c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,11 +78,16 @@ class LayerStack(Sequence):
                 )
         if not layers:
             raise ParameterError("models: expected at least one layer, found none")
-        self.models = layers
-        self.durations = _durations(layers, durations)
-        self.durations.flags.writeable = False
-        self.boundaries = np.concatenate([[0.0], np.cumsum(self.durations)])
-        self.boundaries.flags.writeable = False
+        held = _durations(layers, durations)
+        boundaries = np.concatenate([[0.0], np.cumsum(held)])
+        held.flags.writeable = boundaries.flags.writeable = False
+        self.__dict__.update(models=layers, durations=held, boundaries=boundaries)
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        raise AttributeError(f"{attribute}: a LayerStack is immutable; make a new one")
+
+    def __reduce__(self):
+        return LayerStack, (self.models, self.durations)
 
     @property
     def dim(self) -> int:

@@ -1,7 +1,7 @@
 """Structure that lets system (1) be solved or bounded in closed form (Theory 3.2, 3.7, 4.4).
 
-    V_h = v_h I for all h     Sigma' = A Sigma + Sigma A^T + Sigma G Sigma, G = sum_h v_h (B_h + B_h^T)
-    B_h = c_h B, B = B^T > 0  one effective head (V, B), V = sum_h c_h V_h
+V_h = v_h I for all h     Sigma' = A Sigma + Sigma A^T + Sigma G Sigma, G = sum_h v_h (B_h + B_h^T)
+B_h = c_h B, B = B^T > 0  one effective head (V, B), V = sum_h c_h V_h
 """
 
 from __future__ import annotations
@@ -29,11 +29,8 @@ def riccati_gain(model: GaussianTransformer) -> np.ndarray | None:
     (d, d) ndarray or None
         Symmetric. [1/(t x^2)]
     """
-    scales = np.trace(model.V, axis1=1, axis2=2) / model.dim
-    deviation = np.abs(model.V - scales[:, None, None] * np.eye(model.dim)).max(axis=(1, 2))
-    if (deviation > STRUCTURE_TOLERANCE * np.abs(scales)).any():
-        return None
-    return 2 * symmetrise(np.tensordot(scales, model.B, axes=1))
+    scales = model.heads.scalar_values()
+    return None if scales is None else 2 * symmetrise(np.tensordot(scales, model.B, axes=1))
 
 
 def common_key(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray] | None:
@@ -54,9 +51,12 @@ def common_key(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray] | No
         return None
     B = model.B[lead]
     weights = np.tensordot(model.B, B, axes=2) / sizes[lead] ** 2
+    # Every head is compared at its own scale, which head gauge may set to anything.
     deviation = np.linalg.norm(model.B - weights[:, None, None] * B, axis=(1, 2))
     asymmetry = np.linalg.norm(B - B.T)
-    if max(deviation.max(), asymmetry) > STRUCTURE_TOLERANCE * sizes[lead]:
+    if (deviation > STRUCTURE_TOLERANCE * sizes).any() or (
+        asymmetry > STRUCTURE_TOLERANCE * sizes[lead]
+    ):
         return None
     B, V = symmetrise(B), np.tensordot(weights, model.V, axes=1)
     for sign in (1.0, -1.0):
@@ -85,11 +85,11 @@ def trace_obstruction(model: GaussianTransformer) -> str | None:
     leaves no Sigma > 0 for it.
     """
     W = symmetrise((model.B @ model.V).sum(axis=0))
-    trace, values = float(np.trace(model.A)), np.linalg.eigvalsh(W)
-    slack = STRUCTURE_TOLERANCE * np.abs(values).max()
-    if trace > 0 and values[0] >= -slack:
+    error = symmetrise((np.abs(model.B) @ np.abs(model.V)).sum(axis=0))
+    trace = float(np.trace(model.A))
+    if trace > 0 and _is_semidefinite(W, error):
         sign, definite = ">", "positive semidefinite"
-    elif trace < 0 and values[-1] <= slack:
+    elif trace < 0 and _is_semidefinite(-W, error):
         sign, definite = "<", "negative semidefinite"
     else:
         return None
@@ -97,3 +97,19 @@ def trace_obstruction(model: GaussianTransformer) -> str | None:
         f"tr A = {trace:.4g} {sign} 0 and sym(sum_h B_h V_h) is {definite}, "
         "so tr M(Sigma) = 0 has no positive definite solution"
     )
+
+
+def _is_semidefinite(W: np.ndarray, terms: np.ndarray) -> bool:
+    """Tell whether W >= 0 up to rounding of the terms it is a sum of.
+
+    Scaled to a unit diagonal first, since units of the coordinates must not hide an eigenvalue.
+    """
+    diagonal = W.diagonal()
+    rounding = STRUCTURE_TOLERANCE * terms
+    used = (np.abs(W) > rounding).any(axis=0)
+    if not (diagonal[used] > rounding.diagonal()[used]).all():
+        return False
+    scale = 1 / np.sqrt(diagonal[used])
+    scaled = scale[:, None] * W[np.ix_(used, used)] * scale
+    slack = np.linalg.norm(scale[:, None] * rounding[np.ix_(used, used)] * scale)
+    return bool(np.linalg.eigvalsh(scaled)[0] >= -slack) if used.any() else True

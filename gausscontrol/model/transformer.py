@@ -482,10 +482,10 @@ class GaussianTransformer:
         model = object.__new__(GaussianTransformer)
         values = {key: self.__dict__[key] for key in ("A", "heads", "b", "k", "dt", "name")}
         model._set(**(values | changes))
-        spoiled = {"A": model.A, "b": model.b, "k": model.k} | dict(
-            zip(("V", "B"), model.heads.arrays, strict=False)
-        )
-        for key, array in spoiled.items():
+        names = ("V", "B") if len(model.heads.arrays) == 2 else ("W_O", "W_V", "W_K", "W_Q")
+        changed = dict(zip(names, model.heads.arrays, strict=True))
+        changed |= {"A": model.A, "b": model.b, "k": model.k}
+        for key, array in changed.items():
             if not np.isfinite(array).all():
                 raise ParameterError(
                     f"{argument}: expected finite new parameters, found overflow in {key}; "

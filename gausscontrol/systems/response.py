@@ -1,15 +1,14 @@
-"""Responses of the moment system: tolerances met, rank kept, blow-up located (Theory 1.4 to 1.6).
+"""Responses of the moment system, as python-control time responses (Theory 1).
 
-The covariance form is integrated while Sigma is well conditioned and the factor form otherwise;
-a trajectory may start in the first and end in the second. On finite escape the response ends
-before it and says where it is, with an error estimate from a second run at another tolerance.
+`moment_response` reads the arguments as `ct.input_output_response` does, has the trajectory
+computed by the method that fits, and returns the moments as matrices beside the signals. A
+`LayerStack` is a trajectory in pieces, one per layer.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -21,22 +20,14 @@ from gausscontrol.errors import BlowUpWarning, ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.moments import MomentField, read_moments
+from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.arguments import check_parameters, depth_grid, input_signal
-from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow, Leg, integrate
 from gausscontrol.systems.iosys import MomentSystem, moment_system
+from gausscontrol.systems.stack import stack_trajectory
+from gausscontrol.systems.trajectory import Solution, Task, solve
 
 __all__ = ["MomentResponse", "moment_response"]
-
-METHODS = ("auto", "covariance", "factor")
-# The covariance form is chosen when the start is at least this well conditioned.
-COVARIANCE_RATIO = 1e-4
-# Local tolerances are this much tighter than the tolerance asked for, which is meant globally and
-# between steps: the interpolant of a long step was measured to err 150 times its local tolerance.
-SAFETY = 0.003
-TIGHTEST = 1e-13
-# Default absolute tolerance, over rtol times the size of the start.
-ABSOLUTE_SHARE = 1e-3
 
 
 class MomentResponse(ct.TimeResponseData):
@@ -96,7 +87,7 @@ class MomentResponse(ct.TimeResponseData):
 
 
 def moment_response(
-    system: GaussianTransformer | MomentSystem,
+    system: GaussianTransformer | LayerStack | MomentSystem,
     timepts: ArrayLike,
     initial: Any,
     inputs: ArrayLike = 0,
@@ -111,16 +102,18 @@ def moment_response(
 
     Parameters
     ----------
-    system : GaussianTransformer or MomentSystem
-        What moves the moments.
+    system : GaussianTransformer, LayerStack or MomentSystem
+        What moves the moments. A stack takes neither inputs nor params.
     timepts : (N,) array_like
-        Increasing depths; with dt > 0 whole layers apart. [t]
+        Increasing depths; with dt > 0 whole layers apart, and for a stack between 0 and its depth
+        with residual layers whole. [t]
     initial : tuple or array_like
         (mean, covariance), or a packed state of the system (in the factor form an array).
     inputs : array_like, optional
         Offsets as in `ct.input_output_response`: a number, one value per input, (ninputs, N)
         interpolated linearly between the points of the grid, or a list that mixes these.
-    method : {"auto", "covariance", "factor"}, optional
+    method : {"auto", "closed-form", "covariance", "factor"}, optional
+        "closed-form" is exact where every V_h is a multiple of I and the inputs are constant;
         "factor" keeps rank and positive semidefiniteness by construction; "covariance" is faster
         for well-conditioned starts; "auto" chooses, and changes over when it must.
     rtol : float, optional
@@ -152,7 +145,7 @@ def moment_response(
 
     Notes
     -----
-    Theory 1.1, 1.4 to 1.6. Local errors are held to 0.3% of the tolerance, so that global errors
+    Theory 1.1, 1.4 to 1.6, 3.2. Local errors are held to 0.3% of the tolerance, so that global errors
     meet it on contracting and mildly expanding trajectories; no integrator promises more.
 
     Examples
@@ -164,9 +157,13 @@ def moment_response(
     >>> bool(np.allclose(response.covariance[0, 0, -1], 2))
     True
     """
+    if isinstance(system, LayerStack):
+        task = _stack_task(system, timepts, initial, inputs, params, transition)
+        task.set_tolerances(rtol, atol)
+        return _response(task, stack_trajectory(system, task, method), task.depths, None)
     system = _as_system(system)
     times = depth_grid(timepts, system.dt)
-    task = _Task(
+    task = Task(
         system,
         _field(system, params),
         times - times[0],
@@ -175,225 +172,31 @@ def moment_response(
         transition=bool(transition),
     )
     task.set_tolerances(rtol, atol)
-    method = _check_method(method, task)
-    solution = _iterate(task, method) if system.dt else _integrate(task, method)
-    return _response(task, solution, times, params)
+    return _response(task, solve(task, method), times, params)
 
 
-@dataclass
-class _Task:
-    # Everything that defines one response, validated. Depths are counted from the first point of
-    # the grid, so that a grid far from zero costs no digits.
-    system: MomentSystem
-    field: MomentField
-    depths: np.ndarray
-    signal: np.ndarray  # (ninputs, N)
-    mean: np.ndarray
-    covariance: np.ndarray
-    factor: np.ndarray
-    rank: int
-    transition: bool
-    rtol: float = 0.0
-    atol: float = 0.0
-
-    def set_tolerances(self, rtol: float, atol: float | None) -> None:
-        if not 0 < rtol < 1:
-            raise ParameterError(f"rtol: expected a number between 0 and 1, found {rtol!r}")
-        if atol is not None and not 0 < atol < np.inf:
-            raise ParameterError(f"atol: expected a positive number, found {atol!r}")
-        if atol is None:
-            size = max(np.sqrt(np.trace(self.covariance)), np.linalg.norm(self.mean))
-            atol = ABSOLUTE_SHARE * rtol * (size or 1.0)
-        self.rtol, self.atol = rtol, atol
-
-    @property
-    def is_constant(self) -> bool:
-        return bool((self.signal == self.signal[:, :1]).all())
-
-    def field_at(self) -> Callable[[float], MomentField]:
-        if self.is_constant:
-            field = self.system.offset_field(self.field, self.signal[:, 0])
-            return lambda t: field
-        return lambda t: self.system.offset_field(self.field, self.input_at(t))
-
-    def input_at(self, t: float) -> np.ndarray:
-        # Linear between grid points, like ct.input_output_response, and constant beyond them.
-        right = int(np.clip(np.searchsorted(self.depths, t), 1, self.depths.size - 1))
-        left = right - 1
-        share = (t - self.depths[left]) / (self.depths[right] - self.depths[left])
-        share = min(max(share, 0.0), 1.0)
-        return (1 - share) * self.signal[:, left] + share * self.signal[:, right]
-
-    @property
-    def follows_factor(self) -> bool:
-        # The states of a factor-form system are those of L' = M L, without a gauge.
-        return self.system.form == "factor"
-
-
-@dataclass
-class _Solution:
-    # Moments at the first points of the grid; all of them unless the trajectory escapes.
-    mean: np.ndarray
-    covariance: np.ndarray
-    factor: np.ndarray | None
-    transition: np.ndarray | None
-    method: str
-    blow_up_time: float | None = None
-    blow_up_error: float | None = None
-
-
-# -- continuous depth -------------------------------------------------------------------------
-
-
-def _integrate(task: _Task, method: str) -> _Solution:
-    legs = _run(task, method, task.rtol, task.depths)
-    solution = _gather(task, legs)
-    escape = legs[-1][1].escape
-    if escape is not None:
-        # A run at ten times the tolerance errs more than this one, so that their distance bounds
-        # the error in practice; the remainder 1/g is itself extrapolated.
-        rough = _run(task, method, 10 * task.rtol, np.empty(0))[-1][1]
-        rough_depth = rough.end_time if rough.escape is None else rough.escape.depth
-        solution.blow_up_time = escape.depth
-        solution.blow_up_error = abs(escape.depth - rough_depth) + escape.remaining
-    return solution
-
-
-def _run(task: _Task, method: str, rtol: float, depths: np.ndarray) -> list[tuple]:
-    # The legs of one run, each with its flow.
-    local = max(SAFETY * rtol, TIGHTEST)
-    legs: list[tuple[CovarianceFlow | FactorFlow, Leg]] = []
-    start, dim = 0.0, task.system.dim
-    mean, L = task.mean, task.factor
-    if method == "covariance":
-        index = vech_index(dim)
-        flow = CovarianceFlow(task.field_at(), dim, _covariance_tolerance(task))
-        state = np.concatenate([mean, task.covariance[index.rows, index.columns]])
-        leg = _march(task, flow, start, state, depths, local, stop_when_degenerate=True)
-        legs.append((flow, leg))
-        if leg.reason != "degenerate":
-            return legs
-        start, mean = leg.end_time, leg.end_state[:dim]
-        L = task.factor if start == 0 else factor(flow.covariance(leg.end_state), dim)
-    flow = FactorFlow(
-        task.field_at(),
-        dim,
-        L.shape[1],
-        gauge=not task.follows_factor,
-        transition=task.transition,
+def _stack_task(stack: LayerStack, timepts, initial, inputs, params, transition) -> Task:
+    if params is not None or np.any(real_array(inputs, "inputs")):
+        raise ParameterError(
+            "inputs: expected none for a LayerStack, whose parameters are its layers'; "
+            "change the layers instead"
+        )
+    system = moment_system(stack[0], name="stack")
+    times = depth_grid(timepts, 0)
+    return Task(
+        system,
+        MomentField.of(stack[0]),
+        times,
+        np.zeros((system.ninputs, times.size)),
+        *_initial_moments(system, initial),
+        transition=bool(transition),
     )
-    parts = [mean, L.reshape(-1)] + ([np.eye(dim).reshape(-1)] if task.transition else [])
-    leg = _march(task, flow, start, np.concatenate(parts), depths, local)
-    legs.append((flow, leg))
-    return legs
-
-
-def _march(task, flow, start, state, depths, rtol, stop_when_degenerate=False) -> Leg:
-    return integrate(
-        flow,
-        start,
-        state,
-        task.depths[-1],
-        depths[depths >= start],
-        rtol=rtol,
-        atol=_absolute_tolerances(task, flow, state),
-        origin=0.0,
-        knots=None if task.is_constant else task.depths,
-        stop_when_degenerate=stop_when_degenerate,
-    )
-
-
-def _absolute_tolerances(task: _Task, flow, state: np.ndarray) -> np.ndarray:
-    atol = np.full(state.size, SAFETY * task.atol)
-    if isinstance(flow, CovarianceFlow):
-        atol[task.system.dim :] = _covariance_tolerance(task)
-    elif task.transition:
-        atol[flow.size :] = SAFETY * ABSOLUTE_SHARE * task.rtol
-    return atol
-
-
-def _covariance_tolerance(task: _Task) -> float:
-    return SAFETY * task.atol * float(np.sqrt(np.trace(task.covariance)) or 1.0)
-
-
-def _gather(task: _Task, legs: list[tuple]) -> _Solution:
-    dim, last, means, covariances, factors = task.system.dim, -np.inf, [], [], []
-    for flow, leg in legs:
-        states = leg.states[:, leg.times > last]
-        last = max([last, *leg.times[-1:]])
-        means.append(states[:dim])
-        if isinstance(flow, CovarianceFlow):
-            covariances.append(_unpacked(states[dim:], dim))
-        else:
-            factors.append(states[dim : flow.size].reshape(dim, flow.rank, states.shape[1]))
-            covariances.append(_products(factors[-1]))
-    return _Solution(
-        np.concatenate(means, axis=1),
-        np.concatenate(covariances, axis=2),
-        factors[0] if len(legs) == 1 and factors else None,
-        states[flow.size :].reshape(dim, dim, -1) if task.transition else None,
-        "factor" if factors else "covariance",
-    )
-
-
-def _unpacked(vech: np.ndarray, dim: int) -> np.ndarray:
-    return vech[vech_index(dim).full].reshape(dim, dim, *vech.shape[1:])
-
-
-def _products(L: np.ndarray) -> np.ndarray:
-    return np.einsum("irn,jrn->ijn", L, L, optimize=True)
-
-
-# -- discrete depth -----------------------------------------------------------------------------
-
-
-def _iterate(task: _Task, method: str) -> _Solution:
-    dim, dt = task.system.dim, task.system.dt
-    in_factor = method != "covariance"
-    index = vech_index(dim)
-    packed = task.factor.reshape(-1) if in_factor else task.covariance[index.rows, index.columns]
-    state, Psi = np.concatenate([task.mean, packed]), np.eye(dim)
-    kept, transitions = [state], [Psi]
-    layer, overflow, field_at = 0, None, task.field_at()
-    with np.errstate(over="ignore", invalid="ignore"):
-        for wanted in np.rint(task.depths[1:] / dt).astype(int):
-            while layer < wanted and overflow is None:
-                field = field_at(layer * dt)
-                if task.transition:
-                    Psi = Psi + dt * field.drift(_covariance_of(state, dim, in_factor)) @ Psi
-                state = field.factor_form(state) if in_factor else field.covariance_form(state)
-                layer += 1
-                moments = (state, Psi, _covariance_of(state, dim, in_factor))
-                if not all(np.isfinite(array).all() for array in moments):
-                    overflow = layer
-            if overflow is not None:
-                break
-            kept.append(state)
-            transitions.append(Psi)
-    states = np.stack(kept, axis=1)
-    L = states[dim:].reshape(*task.factor.shape, len(kept)) if in_factor else None
-    return _Solution(
-        states[:dim],
-        _products(L) if in_factor else _unpacked(states[dim:], dim),
-        L,
-        np.stack(transitions, axis=2) if task.transition else None,
-        "factor" if in_factor else "covariance",
-        None if overflow is None else float(overflow * dt),
-        None if overflow is None else float(dt),
-    )
-
-
-def _covariance_of(state: np.ndarray, dim: int, in_factor: bool) -> np.ndarray:
-    if not in_factor:
-        return _unpacked(state[dim:], dim)
-    L = state[dim:].reshape(dim, state.size // dim - 1)
-    return L @ L.T
 
 
 # -- the result -----------------------------------------------------------------------------------
 
 
-def _response(task: _Task, solution: _Solution, times: np.ndarray, params) -> MomentResponse:
+def _response(task: Task, solution: Solution, times: np.ndarray, params) -> MomentResponse:
     system, count = task.system, solution.mean.shape[1]
     index = vech_index(system.dim)
     packed = np.concatenate([solution.mean, solution.covariance[index.rows, index.columns]])
@@ -426,7 +229,7 @@ def _response(task: _Task, solution: _Solution, times: np.ndarray, params) -> Mo
     return response
 
 
-def _blow_up_message(task: _Task, solution: _Solution, response: MomentResponse) -> str:
+def _blow_up_message(task: Task, solution: Solution, response: MomentResponse) -> str:
     kept = f"the response ends at depth {response.t[-1]:.6g}"
     if task.system.dt:
         layer = round(solution.blow_up_time / task.system.dt)
@@ -457,23 +260,6 @@ def _as_system(system) -> MomentSystem:
 def _field(system: MomentSystem, params: Mapping[str, Any] | None) -> MomentField:
     check_parameters(params)
     return system.field(params)
-
-
-def _check_method(method: str, task: _Task) -> str:
-    if method not in METHODS:
-        raise ParameterError(f"method: expected one of {', '.join(METHODS)}, found {method!r}")
-    needs_factor = task.transition or task.follows_factor
-    if method == "covariance" and needs_factor:
-        raise ParameterError(
-            "method: expected 'factor' for a transition matrix or a factor-form system, found "
-            "'covariance'; drop method or use the covariance form"
-        )
-    if method != "auto":
-        return method
-    if needs_factor or task.system.dt:
-        return "factor"
-    values = np.linalg.eigvalsh(task.covariance)
-    return "covariance" if values[0] > COVARIANCE_RATIO * values[-1] else "factor"
 
 
 def _initial_moments(system: MomentSystem, initial) -> tuple:

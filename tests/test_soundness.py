@@ -1,0 +1,152 @@
+"""Attack on global certificates: every certified equilibrium is run into from extreme starts.
+
+Models are planted, near-marginal or wholly random; starts have eigenvalues from 1e-6 to 1e4 of the
+equilibrium's. The integrator is the test's own: all trajectories at once in factor form, with
+Dormand and Prince's pair and a step for each trajectory. Near saddles convergence is slow, so a
+trajectory is called false only after depth 5,000.
+"""
+
+import numpy as np
+import pytest
+from problems import plain_attention_form, planted_problem, random_model
+
+import gausscontrol as gct
+
+NODES = (
+    (1 / 5,),
+    (3 / 40, 9 / 40),
+    (44 / 45, -56 / 15, 32 / 9),
+    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+    (35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
+)
+ERROR = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+RTOL = 1e-5
+DEPTH = 5_000.0
+NEAR = 1e-4
+STARTS = 3
+
+
+def rate(A, V, B, L):
+    S = L @ L.swapaxes(-1, -2)
+    return (A + (V @ S[:, None] @ B).sum(axis=1)) @ L
+
+
+def distances(L):
+    return np.linalg.norm(L @ L.swapaxes(-1, -2) - np.eye(L.shape[-1]), axis=(1, 2))
+
+
+def converge(A, V, B, L):
+    """Tell which factors reach the identity within the depth allowed."""
+    reached = np.zeros(len(L), dtype=bool)
+    active = np.arange(len(L))
+    t, step = np.zeros(len(L)), np.full(len(L), 1e-6)
+    while active.size:
+        h = step[:, None, None]
+        slopes = [rate(A, V, B, L)]
+        for row in NODES:
+            new = L + h * sum(c * k for c, k in zip(row, slopes, strict=True))
+            slopes.append(rate(A, V, B, new))
+        gap = h * sum(c * k for c, k in zip(ERROR, slopes, strict=True))
+        error = np.linalg.norm(gap, axis=(1, 2)) / (RTOL * np.linalg.norm(L, axis=(1, 2)))
+        good = error <= 1
+        L = np.where(good[:, None, None], new, L)
+        t = t + np.where(good, step, 0)
+        step = step * np.clip(0.9 * np.maximum(error, 1e-10) ** -0.2, 0.2, 5.0)
+        near = distances(L) < NEAR
+        reached[active[near]] = True
+        keep = ~near & (t < DEPTH)
+        if not keep.all():
+            A, V, B, L, t, step, active = (x[keep] for x in (A, V, B, L, t, step, active))
+    return reached
+
+
+def near_marginal(rng, dim, heads):
+    """A model at the equilibrium Sigma whose form has its largest eigenvalue near zero."""
+    base = np.eye(dim)
+    P, Q, noise_V, noise_B = rng.standard_normal((4, heads, dim, dim))
+    V0 = -(P @ P.swapaxes(1, 2) / dim + 0.2 * base)
+    B0 = Q @ Q.swapaxes(1, 2) / dim + 0.2 * base
+    target = rng.choice([-0.1, -0.03, -0.01, -0.003, 0.003, 0.03])
+    low, high = 0.0, 4.0
+    for _ in range(25):
+        middle = (low + high) / 2
+        form = plain_attention_form(V0 + middle * noise_V, B0 + middle * noise_B)
+        low, high = (middle, high) if np.linalg.eigvalsh(form)[-1] < target else (low, middle)
+    V, B = V0 + low * noise_V, B0 + low * noise_B
+    Z = rng.standard_normal((dim, dim))
+    kappa = rng.uniform(0, 2)
+    model = gct.GaussianTransformer(kappa * (Z - Z.T) / 2 - (V @ B).sum(axis=0), B, V)
+    R = rng.standard_normal((dim, dim)) + np.eye(dim)
+    R = R * 10 ** rng.uniform(-1, 1, dim)[:, None]
+    return model.transform(R), R @ R.T
+
+
+def certified_models(count, seed):
+    """Yield the model and covariance of every certificate that `count` random models give."""
+    rng = np.random.default_rng(seed)
+    for index in range(count):
+        dim, heads = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+        if index % 20 == 19:
+            model = random_model(rng, dim, heads)
+            found = gct.find_equilibria(model, starts=1)
+        else:
+            make = near_marginal if index % 2 else planted
+            model, Sigma = make(rng, dim, heads)
+            try:
+                found = [gct.find_equilibrium(model, Sigma)]
+            except gct.EquilibriumNotFound:
+                found = []
+        for equilibrium in found:
+            try:
+                certificate = gct.certify_global_stability(model, equilibrium)
+            except gct.NotCertified:
+                continue
+            assert certificate.verified
+            yield model, certificate.covariance
+
+
+def planted(rng, dim, heads):
+    return planted_problem(rng, dim, heads, rng.uniform(0, 2))
+
+
+def attack(cases, seed):
+    """Return how many of the certificates were attacked and those that a trajectory refutes."""
+    rng = np.random.default_rng(seed)
+    groups = {}
+    for model, Sigma in cases:
+        R = np.linalg.inv(np.linalg.cholesky(Sigma))
+        inverse = np.linalg.inv(R)
+        matrices = R @ model.A @ inverse, R @ model.V @ inverse, inverse.T @ model.B @ inverse
+        groups.setdefault((model.dim, model.n_heads), []).append((model, *matrices))
+    count, refuted = 0, []
+    for (dim, _), members in groups.items():
+        models, A, V, B = zip(*members, strict=True)
+        A, V, B = (np.repeat(np.array(X), STARTS, axis=0) for X in (A, V, B))
+        axes = np.linalg.qr(rng.standard_normal((len(A), dim, dim)))[0]
+        L = axes * 10 ** (rng.uniform(-6, 4, (len(A), 1, dim)) / 2)
+        reached = converge(A, V, B, L).reshape(-1, STARTS).all(axis=1)
+        count += len(models)
+        refuted += [model for model, fine in zip(models, reached, strict=True) if not fine]
+    return count, refuted
+
+
+def test_the_attack_can_refute():
+    # Bistable d = 1 growth through two heads does not exist; a saddle at d = 2 does the job.
+    A, V, B = -np.eye(2)[None], np.eye(2)[None, None], np.eye(2)[None, None]
+    small = 0.1 * np.eye(2)[None]
+    assert not converge(A, V, B, small)[0]
+
+
+def test_no_certificate_is_refuted():
+    count, refuted = attack(certified_models(220, seed=1), seed=2)
+    assert count >= 120
+    assert refuted == []
+
+
+@pytest.mark.slow
+def test_no_certificate_of_two_thousand_models_is_refuted():
+    count, refuted = attack(certified_models(2_000, seed=3), seed=4)
+    print(f"\n{count} certificates from 2,000 models, {STARTS} starts each, {len(refuted)} refuted")
+    assert count >= 500
+    assert refuted == []
