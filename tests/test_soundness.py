@@ -24,6 +24,7 @@ ERROR = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 
 RTOL = 1e-5
 DEPTH = 5_000.0
 NEAR = 1e-4
+LEAST_STEP = 1e-12
 STARTS = 3
 
 
@@ -36,8 +37,8 @@ def distances(L):
     return np.linalg.norm(L @ L.swapaxes(-1, -2) - np.eye(L.shape[-1]), axis=(1, 2))
 
 
-def converge(A, V, B, L):
-    """Tell which factors reach the identity within the depth allowed."""
+def converge(A, V, B, L, depth=DEPTH):
+    """Tell which factors reach the identity within a depth; those that blow up do not."""
     reached = np.zeros(len(L), dtype=bool)
     active = np.arange(len(L))
     t, step = np.zeros(len(L)), np.full(len(L), 1e-6)
@@ -55,7 +56,7 @@ def converge(A, V, B, L):
         step = step * np.clip(0.9 * np.maximum(error, 1e-10) ** -0.2, 0.2, 5.0)
         near = distances(L) < NEAR
         reached[active[near]] = True
-        keep = ~near & (t < DEPTH)
+        keep = ~near & (t < depth) & (step > LEAST_STEP)
         if not keep.all():
             A, V, B, L, t, step, active = (x[keep] for x in (A, V, B, L, t, step, active))
     return reached
@@ -131,11 +132,13 @@ def attack(cases, seed):
     return count, refuted
 
 
-def test_the_attack_can_refute():
-    # Bistable d = 1 growth through two heads does not exist; a saddle at d = 2 does the job.
-    A, V, B = -np.eye(2)[None], np.eye(2)[None, None], np.eye(2)[None, None]
-    small = 0.1 * np.eye(2)[None]
-    assert not converge(A, V, B, small)[0]
+@pytest.mark.parametrize("equilibrium", [4.0, -1.0])
+def test_the_attack_can_refute(equilibrium):
+    # Sigma = 4 I is where these trajectories end; or they blow up.
+    identity = np.eye(2)[None]
+    A, V, B = abs(equilibrium) * identity, -np.sign(equilibrium) * identity[None], identity[None]
+    assert not converge(A, V, B, 0.1 * identity, depth=50.0)[0]
+    assert converge(A / abs(equilibrium), -abs(V), B, 0.1 * identity, depth=50.0)[0]
 
 
 def test_no_certificate_is_refuted():

@@ -36,7 +36,7 @@ SAFETY = 0.003
 TIGHTEST = 1e-13
 # Default absolute tolerance, over rtol times the size of the start.
 ABSOLUTE_SHARE = 1e-3
-# Steps of the closed form beyond which "auto" integrates a moving mean instead.
+# Strides of the closed form beyond which "auto" integrates, with a mean that moves.
 MOST_STRIDES = 1_000
 
 
@@ -164,10 +164,9 @@ def _scalar_values(task: Task) -> ScalarValueModel | None:
 
 
 def _is_short(task: Task, riccati: ScalarValueModel) -> bool:
-    # A moving mean is collocated on short steps; over many of them an integrator is faster.
-    if not mean_moves(riccati, task.mean):
-        return True
-    return riccati.strides(task.depths[-1]) < MOST_STRIDES
+    # Over many short steps an integrator is faster; a moving mean makes each step dearer.
+    most = MOST_STRIDES if mean_moves(riccati, task.mean) else 10 * MOST_STRIDES
+    return riccati.strides(task.depths[-1]) < most
 
 
 def _evaluate(task: Task, riccati: ScalarValueModel) -> Solution:
