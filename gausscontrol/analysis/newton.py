@@ -25,6 +25,10 @@ MAX_ITERATIONS = 40
 # Residuals, relative to |A| + |T(I)| in whitened coordinates.
 CONVERGED = 1e-9
 STAGNATION = 0.5
+WHITENING_ERROR = 16 * float(np.finfo(float).eps)
+LOOSEST = 1e-6
+# Ratio of eigenvalues at which a covariance counts as singular.
+SINGULAR = 1e-12
 # The smallest eigenvalue a step may leave to I + E, and the largest it may reach.
 SHRINK, STRETCH = 0.1, 10.0
 
@@ -76,13 +80,13 @@ def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
     best: Root | None = None
     for _ in range(MAX_ITERATIONS):
         values = np.linalg.eigvalsh(covariance)
-        if not values[0] > 1e-13 * values[-1]:
+        if not values[0] > SINGULAR * values[-1]:
             return None
         R, root = whitening(covariance)
         white = model.in_coordinates(R, root)
         rate, residual = scaled_residual(white)
-        settled = best is not None and best.residual < CONVERGED
-        stagnant = settled and residual >= STAGNATION * best.residual
+        converged = best is not None and best.residual < _tolerance(values)
+        stagnant = converged and residual >= STAGNATION * best.residual
         if best is None or residual < best.residual:
             best = Root(covariance, residual)
         if stagnant:
@@ -92,6 +96,12 @@ def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
             break
         covariance = symmetrise(root @ (np.eye(model.dim) + _damped(step)) @ root)
     return best if best is not None and best.residual < CONVERGED else None
+
+
+def _tolerance(values: np.ndarray) -> float:
+    # Whitening multiplies the rounding of the data by the condition number of the covariance.
+    condition = values[-1] / values[0]
+    return max(CONVERGED, min(WHITENING_ERROR * condition, LOOSEST))
 
 
 def _damped(E: np.ndarray) -> np.ndarray:

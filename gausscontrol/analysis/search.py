@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import RK23
@@ -28,6 +29,8 @@ FLOW_DEPTH = 1e4
 SINGULAR_RATIO = 1e-6
 # Share of attention in the drift below which Sigma is on its way to zero.
 COLLAPSED = 1e-12
+# Singular values of Y at which the frame is renewed.
+MOVED = 10.0
 # Growth of L beyond which a trajectory counts as escaping.
 ESCAPED = 1e6
 SPREAD = 1.0
@@ -130,26 +133,64 @@ def follow_flow(
     """
     if model.dt:
         return _iterate_map(model, factor, tolerance, steps)
+    dim, rank = factor.shape
+    pace = np.linalg.norm(model.drift(factor @ factor.T)) + np.linalg.norm(model.A)
+    if pace == 0:
+        return Arrival(factor, True, "settled")
+    depth, used = FLOW_DEPTH / pace, 0
+    # A square L is followed as frame @ Y with Y near I, so that tolerances mean the same in every
+    # direction, however ill-conditioned L becomes.
+    frame, Y = (factor, np.eye(dim)) if rank == dim else (np.eye(dim), factor)
+    while True:
+        inverse = np.linalg.inv(frame)
+        leg = _follow(model.in_coordinates(inverse, frame), Y, tolerance, depth, steps - used)
+        depth, used = depth - leg.depth, used + leg.steps
+        L = frame @ leg.factor
+        verdict = leg.verdict
+        if not np.abs(L).max() < ESCAPED * np.abs(factor).max():
+            verdict = "escape"
+        elif not verdict:
+            values = np.linalg.svd(L, compute_uv=False)
+            verdict = "" if values[-1] > SINGULAR_RATIO * values[0] else "singular"
+        if verdict or not (used < steps and depth > 0):
+            return Arrival(L, verdict == "settled", verdict or "unsettled")
+        frame, Y = L, np.eye(dim)
+
+
+class _Leg(NamedTuple):
+    factor: np.ndarray
+    verdict: str  # as in Arrival; empty when Y has moved too far from I
+    depth: float
+    steps: int
+
+
+def _follow(
+    model: GaussianTransformer, factor: np.ndarray, tolerance: float, depth: float, steps: int
+) -> _Leg:
     # Without b and k the mean stays at zero, and does not steer the steps.
     dim, rank = factor.shape
     field = MomentField(model.A, model.heads, np.zeros(dim), np.zeros((model.n_heads, dim)))
     flow = FactorFlow(lambda t: field, dim, rank)
-    pace = np.linalg.norm(field.drift(factor @ factor.T)) + np.linalg.norm(model.A)
-    if pace == 0:
-        return Arrival(factor, True, "settled")
-    size = np.abs(factor).max()
     state = np.concatenate([np.zeros(dim), factor.reshape(-1)])
+    size = np.abs(factor).max()
+    L = factor
     with np.errstate(all="ignore"):
-        solver = RK23(flow.rate, 0.0, state, FLOW_DEPTH / pace, rtol=FLOW_RTOL, atol=1e-9 * size)
-        for _ in range(steps):
+        solver = RK23(flow.rate, 0.0, state, depth, rtol=FLOW_RTOL, atol=1e-9 * size)
+        for step in range(1, steps + 1):
             solver.step()
-            if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED * size:
-                return Arrival(factor, False, "escape")
+            if solver.status == "failed" or not np.isfinite(solver.y).all():
+                return _Leg(L, "escape", solver.t, step)
             L = flow.factor(solver.y)
             verdict = _verdict(field, L, tolerance)
-            if verdict or solver.status == "finished":
-                return Arrival(L, verdict == "settled", verdict or "unsettled")
-    return Arrival(L, False, "unsettled")
+            moved = rank == dim and _has_moved(L)
+            if verdict or moved or solver.status == "finished":
+                return _Leg(L, verdict, solver.t, step)
+    return _Leg(L, "", solver.t, steps)
+
+
+def _has_moved(Y: np.ndarray) -> bool:
+    values = np.linalg.svd(Y, compute_uv=False)
+    return bool(values[0] > MOVED or values[-1] < 1 / MOVED)
 
 
 def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:

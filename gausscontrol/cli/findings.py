@@ -35,7 +35,7 @@ REGIMES = ("globally stable", "locally stable")
 UNDECIDED = "undecided"
 # The linearisation is dense; beyond this many states it is left out.
 LARGEST_ANALYSIS = 1500
-POINTS = 400
+POINTS = 300
 # A trajectory is followed for this many slowest time constants, but no longer than this many times
 # the fastest scale |A| + |Vbar|.
 TIME_CONSTANTS, LONGEST = 5.0, 200.0

@@ -198,8 +198,14 @@ class MomentSystem(ct.NonlinearIOSystem):
         return self._rate(self._field, x, u)
 
     def _rate(self, field: MomentField, x, u) -> np.ndarray:
+        in_covariance = self.form == "covariance"
+        if self.channels == ("b",) and u.dtype.kind == "f":
+            # b enters mu' alone and linearly: no new field is needed.
+            rate = field.covariance_form(x) if in_covariance else field.factor_form(x)
+            rate[: self.dim] += self.dt * u if self.dt else u
+            return rate
         field = self.offset_field(field, u)
-        return field.covariance_form(x) if self.form == "covariance" else field.factor_form(x)
+        return field.covariance_form(x) if in_covariance else field.factor_form(x)
 
     def _out(self, t, x, u) -> np.ndarray:
         if self._whole_state:
