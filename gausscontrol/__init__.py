@@ -42,6 +42,7 @@ from gausscontrol.model.files import load_model, save_model
 from gausscontrol.model.moments import pack, unpack
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.plots import ellipse_plot, moment_plot, spectrum_plot
 from gausscontrol.systems.iosys import MomentSystem, covariance_label, moment_system
 from gausscontrol.systems.response import MomentResponse, moment_response
 
@@ -77,18 +78,21 @@ __all__ = [
     "certify_semiglobal_stability",
     "covariance_label",
     "covariance_lqr",
+    "ellipse_plot",
     "existence_bounds",
     "find_equilibria",
     "find_equilibrium",
     "generalized_lyapunov",
     "load_model",
     "lyapunov",
+    "moment_plot",
     "moment_response",
     "moment_system",
     "pack",
     "place_mean",
     "riccati",
     "save_model",
+    "spectrum_plot",
     "unpack",
     "unvech",
     "vech",

@@ -97,10 +97,9 @@ def moment_plot(
     >>> import matplotlib.pyplot as plt
     >>> import numpy as np
     >>> import gausscontrol as gct
-    >>> from gausscontrol.plots import moment_plot
     >>> model = gct.GaussianTransformer(0.5, 1, -0.25)
     >>> resp = gct.moment_response(model, np.linspace(0, 9, 50), ([1.0], [[0.1]]))
-    >>> plot = moment_plot(resp, equilibrium=gct.find_equilibrium(model))
+    >>> plot = gct.moment_plot(resp, equilibrium=gct.find_equilibrium(model))
     >>> [axes.get_ylabel() for axes in plot.axes[:, 0]]
     ['mean [x]', 'eigenvalues of $\\Sigma$ [x]$^2$']
     >>> plt.close(plot.figure)
@@ -180,10 +179,9 @@ def ellipse_plot(
     >>> import matplotlib.pyplot as plt
     >>> import numpy as np
     >>> import gausscontrol as gct
-    >>> from gausscontrol.plots import ellipse_plot
     >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -np.eye(2))
     >>> resp = gct.moment_response(model, np.linspace(0, 5, 50), (np.ones(2), 0.1 * np.eye(2)))
-    >>> plot = ellipse_plot(resp)
+    >>> plot = gct.ellipse_plot(resp)
     >>> plot.axes[0, 0].get_xlabel()
     'coordinate x[0] [x]'
     >>> plt.close(plot.figure)
@@ -257,9 +255,8 @@ def spectrum_plot(
     >>> import matplotlib.pyplot as plt
     >>> import numpy as np
     >>> import gausscontrol as gct
-    >>> from gausscontrol.plots import spectrum_plot
     >>> analysis = gct.analyze(gct.GaussianTransformer(0.5, 1, -0.25))
-    >>> plot = spectrum_plot(analysis)
+    >>> plot = gct.spectrum_plot(analysis)
     >>> [bool(np.allclose(line.get_xdata(), x)) for line, x in zip(plot.lines[0, 0], (-1, -0.25))]
     [True, True]
     >>> plt.close(plot.figure)

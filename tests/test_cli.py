@@ -125,13 +125,13 @@ def test_main_job(run, tmp_path):
 def test_reports_fit_a_terminal(run, model):
     code, out, _ = run(model)
     assert code == 0
-    words = [line for line in out.splitlines() if str(Path.home().root) not in line]
+    words = [line for line in out.splitlines() if ".npz" not in line and ".mat" not in line]
     assert max(map(len, words)) <= 80
     assert not re.search(r"\b(nan|None)\b", out)
 
 
-def test_noisy_head_is_an_honest_no(run, tmp_path):
-    code, out, err = run(NOISY, "--plots", tmp_path)
+def test_noisy_head_is_an_honest_no(run):
+    code, out, err = run(NOISY)
     text = joined(out)
     assert code == 0
     assert "No positive definite equilibrium found: tried the closed forms" in text
@@ -141,8 +141,6 @@ def test_noisy_head_is_an_honest_no(run, tmp_path):
     assert [line.split(" at depth")[0] for line in err] == [
         "gausscontrol: warning: the covariance escapes to infinity"
     ]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ellipses.png", "moments.png"]
-    assert "Not drawn: spectrum.png, there is no equilibrium to linearise at" in text
 
 
 def test_a_proof_that_there_is_none_is_told(run):
@@ -243,7 +241,8 @@ def test_plots_replace_their_own_files_only(run, tmp_path):
         (tmp_path / name).write_text("old")
     run(STABLE, "--plots", tmp_path)
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in PICTURES)
-    run(NONE, "--plots", tmp_path)
+    _, out, _ = run(NONE, "--plots", tmp_path)
+    assert "Not drawn: spectrum.png, there is no equilibrium to linearise at" in joined(out)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"notes.txt", "moments.png", "ellipses.png"}
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -290,7 +289,7 @@ def test_json_is_complete_and_plain(run, tmp_path):
     assert report["plots"] == [str(tmp_path / name) for name in PICTURES]
 
 
-@pytest.mark.parametrize("model", [NO_MEAN, UNSTABLE, NONE])
+@pytest.mark.parametrize("model", [NO_MEAN, UNSTABLE, NONE], ids=["no mean", "unstable", "none"])
 def test_json_keeps_its_keys_whatever_is_found(run, model):
     code, out, _ = run(model, "--json")
     report = json.loads(out, parse_constant=no_constants)
@@ -310,7 +309,9 @@ def test_json_states_the_requirement(run):
 
 
 @pytest.mark.parametrize("required", ["globally stable", "locally stable"])
-@pytest.mark.parametrize("model", [MIMETIC, STABLE, COVARIANCE_ONLY], ids=str)
+@pytest.mark.parametrize(
+    "model", [MIMETIC, STABLE, COVARIANCE_ONLY], ids=["mimetic", "stable", "covariance only"]
+)
 def test_globally_stable_meets_both_requirements(run, model, required):
     code, out, err = run(model, "--require", required)
     assert (code, err) == (0, [])
@@ -325,6 +326,7 @@ def test_globally_stable_meets_both_requirements(run, model, required):
         (UNSTABLE, "locally stable", "undecided"),
         (gct.GaussianTransformer(-1, 1, -1), "locally stable", "undecided"),
     ],
+    ids=["local", "unstable", "unstable, locally", "none"],
 )
 def test_unmet_requirements_leave_with_1_and_one_line(run, model, required, found):
     code, out, err = run(model, "--require", required)
@@ -392,6 +394,8 @@ def test_bad_files(refuse, tmp_path):
     assert "B: expected" in refuse("analyze", tmp_path / "shape.mat")
     scipy.io.savemat(tmp_path / "nan.mat", {"A": np.nan, "B": 1.0, "V": 1.0})
     assert "A" in refuse("analyze", tmp_path / "nan.mat")
+    gct.save_model(tmp_path / "stack.json", gct.LayerStack([STABLE, STABLE], [1, 2]))
+    assert "found a stack of 2" in refuse("analyze", tmp_path / "stack.json")
     assert ".csv" in refuse("analyze", tmp_path / "layer.csv")
 
 

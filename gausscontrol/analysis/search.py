@@ -23,8 +23,6 @@ __all__ = ["Arrival", "balanced_covariance", "default_starts", "follow_flow"]
 
 FLOW_RTOL = 1e-3
 FLOW_STEPS = 500
-# Depth to follow the flow, in units of 1 / |drift| at the start.
-FLOW_DEPTH = 1e4
 # Ratio of singular values of L at which a trajectory counts as heading for a singular limit.
 SINGULAR_RATIO = 1e-6
 # Share of attention in the drift below which Sigma is on its way to zero.
@@ -134,17 +132,14 @@ def follow_flow(
     if model.dt:
         return _iterate_map(model, factor, tolerance, steps)
     dim, rank = factor.shape
-    pace = np.linalg.norm(model.drift(factor @ factor.T)) + np.linalg.norm(model.A)
-    if pace == 0:
-        return Arrival(factor, True, "settled")
-    depth, used = FLOW_DEPTH / pace, 0
+    used = 0
     # A square L is followed as frame @ Y with Y near I, so that tolerances mean the same in every
     # direction, however ill-conditioned L becomes.
     frame, Y = (factor, np.eye(dim)) if rank == dim else (np.eye(dim), factor)
     while True:
         inverse = np.linalg.inv(frame)
-        leg = _follow(model.in_coordinates(inverse, frame), Y, tolerance, depth, steps - used)
-        depth, used = depth - leg.depth, used + leg.steps
+        leg = _follow(model.in_coordinates(inverse, frame), Y, tolerance, steps - used)
+        used += leg.steps
         L = frame @ leg.factor
         verdict = leg.verdict
         if not np.abs(L).max() < ESCAPED * np.abs(factor).max():
@@ -152,7 +147,7 @@ def follow_flow(
         elif not verdict:
             values = np.linalg.svd(L, compute_uv=False)
             verdict = "" if values[-1] > SINGULAR_RATIO * values[0] else "singular"
-        if verdict or not (used < steps and depth > 0):
+        if verdict or used >= steps:
             return Arrival(L, verdict == "settled", verdict or "unsettled")
         frame, Y = L, np.eye(dim)
 
@@ -160,13 +155,10 @@ def follow_flow(
 class _Leg(NamedTuple):
     factor: np.ndarray
     verdict: str  # as in Arrival; empty when Y has moved too far from I
-    depth: float
     steps: int
 
 
-def _follow(
-    model: GaussianTransformer, factor: np.ndarray, tolerance: float, depth: float, steps: int
-) -> _Leg:
+def _follow(model: GaussianTransformer, factor: np.ndarray, tolerance: float, steps: int) -> _Leg:
     # Without b and k the mean stays at zero, and does not steer the steps.
     dim, rank = factor.shape
     field = MomentField(model.A, model.heads, np.zeros(dim), np.zeros((model.n_heads, dim)))
@@ -175,17 +167,17 @@ def _follow(
     size = np.abs(factor).max()
     L = factor
     with np.errstate(all="ignore"):
-        solver = RK23(flow.rate, 0.0, state, depth, rtol=FLOW_RTOL, atol=1e-9 * size)
+        solver = RK23(flow.rate, 0.0, state, np.inf, rtol=FLOW_RTOL, atol=1e-9 * size)
         for step in range(1, steps + 1):
             solver.step()
             if solver.status == "failed" or not np.isfinite(solver.y).all():
-                return _Leg(L, "escape", solver.t, step)
+                return _Leg(L, "escape", step)
             L = flow.factor(solver.y)
             verdict = _verdict(field, L, tolerance)
             moved = rank == dim and _has_moved(L)
-            if verdict or moved or solver.status == "finished":
-                return _Leg(L, verdict, solver.t, step)
-    return _Leg(L, "", solver.t, steps)
+            if verdict or moved:
+                return _Leg(L, verdict, step)
+    return _Leg(L, "", steps)
 
 
 def _has_moved(Y: np.ndarray) -> bool:

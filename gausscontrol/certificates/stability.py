@@ -14,28 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence, inverse_norm
-from gausscontrol.analysis.spectra import dense_operator
-from gausscontrol.certificates.base import (
-    Certificate,
-    certified_covariance,
-    hurwitz_margin,
-    not_enclosed,
+from gausscontrol.certificates.base import Certificate, certified_covariance
+from gausscontrol.certificates.discrete import divergence
+from gausscontrol.certificates.evidence import (
+    Evidence,
+    form_shortfall,
+    form_stability,
+    is_riccati,
+    riccati_shortfall,
+    riccati_stability,
 )
-from gausscontrol.errors import (
-    GausscontrolError,
-    MatrixEquationError,
-    NotCertified,
-    ParameterError,
+from gausscontrol.certificates.linearisation import (
+    in_vech,
+    in_whitened_svec,
+    linear_stability,
+    lyapunov_candidate,
 )
-from gausscontrol.linalg.equations import solve_lyapunov
-from gausscontrol.linalg.symmetric import (
-    covariance_matrix,
-    symmetric_operator,
-    symmetrise,
-    vech_index,
-    whitening,
-)
+from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
@@ -45,9 +40,8 @@ __all__ = [
     "certify_local_stability",
 ]
 
-METHODS = ("auto", "form")
-# Up to this size the linearisation is formed and its Lyapunov equation solved.
-DENSE_DIM = 32
+CRITERIA = {"form": form_stability, "riccati": riccati_stability}
+METHODS = ("auto", *CRITERIA)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +55,14 @@ class GlobalStability(Certificate):
     radius : float
         An exact equilibrium lies within this whitened Frobenius distance.
     method : str
-        "form": the attention form is negative definite (Theory 4.1).
+        "form": the attention form is negative definite (Theory 4.1); "riccati": the criterion of
+        Theory 4.7 for scalar values holds.
     rate : float
         Certified exponential decay rate of |Sigma - Sigma*| near the equilibrium, in whitened
         Frobenius norm. [1/t]
-    optimal_rate : float
-        2 tr A / d, the largest rate this method can certify for the given A. [1/t]
+    optimal_rate : float or None
+        2 tr A / d, the largest rate the form can certify for the given A; None for other
+        methods. [1/t]
     mean_stable : bool
         Whether M(Sigma*) + Vbar is verified to be Hurwitz, so that the mean converges too.
     """
@@ -75,7 +71,7 @@ class GlobalStability(Certificate):
     radius: float
     method: str
     rate: float
-    optimal_rate: float
+    optimal_rate: float | None
     mean_stable: bool
 
     def lyapunov_function(self, Sigma: Any) -> float:
@@ -97,11 +93,7 @@ class GlobalStability(Certificate):
         ParameterError
             If Sigma is not positive definite.
         """
-        Sigma = covariance_matrix(Sigma, "Sigma", self.model.dim)
-        whitening(Sigma, "Sigma")
-        R, _ = whitening(self.covariance)
-        values = np.linalg.eigvalsh(symmetrise(R @ Sigma @ R))
-        return float(np.sum(values - np.log(values) - 1))
+        return divergence(self.covariance, Sigma)
 
     def verify(self) -> bool:
         """Repeat the check from the model and the covariance.
@@ -111,16 +103,21 @@ class GlobalStability(Certificate):
         bool
         """
         try:
-            evidence = _form_evidence(self.model, self.covariance)
+            evidence = CRITERIA[self.method](self.model, self.covariance)
         except NotCertified:
             return False
-        return _supports(evidence, self) and _form_rate(evidence) >= (1 - 1e-9) * self.rate
+        return _supports(evidence, self) and evidence.rate >= (1 - 1e-9) * self.rate
 
     def _details(self) -> list[str]:
         return [
             f"  method  {self.method}",
-            f"  rate    {self.rate:.6g} per unit depth, optimum {self.optimal_rate:.6g} (2 tr A/d)",
+            f"  rate    {self.rate:.6g} per unit depth{self._beside()}",
         ]
+
+    def _beside(self) -> str:
+        if self.optimal_rate is None:
+            return ""
+        return f", optimum {self.optimal_rate:.6g} (2 tr A/d)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +131,10 @@ class LocalStability(Certificate):
     radius : float
         An exact equilibrium lies within this whitened Frobenius distance.
     lyapunov_matrix : (n, n) ndarray
-        P > 0 with J^T P + P J < 0, for the linearisation J in vech coordinates.
+        P > 0 with J^T P + P J < 0 (J^T P J < P for dt > 0), for the linearisation J in vech
+        coordinates.
     mean_stable : bool
-        Whether M(Sigma*) + Vbar is verified to be Hurwitz.
+        Whether the mean is verified to converge too.
     """
 
     covariance: np.ndarray
@@ -151,23 +149,14 @@ class LocalStability(Certificate):
         -------
         bool
         """
-        P = _in_whitened_svec(self.lyapunov_matrix, self.covariance)
+        P = in_whitened_svec(self.lyapunov_matrix, self.covariance)
         try:
-            return _supports(_local_evidence(self.model, self.covariance, P), self)
+            return _supports(linear_stability(self.model, self.covariance, P), self)
         except NotCertified:
             return False
 
 
-@dataclass(frozen=True)
-class _Evidence:
-    # What a check found; the margin is positive when it holds.
-    margin: float
-    radius: float
-    mean_stable: bool
-    data: dict[str, Any]
-
-
-def _supports(evidence: _Evidence, certificate: GlobalStability | LocalStability) -> bool:
+def _supports(evidence: Evidence, certificate: GlobalStability | LocalStability) -> bool:
     """Tell whether a fresh check bears out what a certificate says, its scope included."""
     return bool(
         evidence.margin > 0
@@ -190,8 +179,9 @@ def certify_global_stability(
         Continuous depth.
     equilibrium : Equilibrium or (d, d) array_like
         The equilibrium, or its covariance. [x]^2
-    method : {"auto", "form"}, optional
-        "form" is one eigenvalue problem on the symmetric matrices.
+    method : {"auto", "form", "riccati"}, optional
+        "form" is one eigenvalue problem on the symmetric matrices; "riccati" decides the case of
+        scalar values, if and only if; "auto" takes the first that certifies.
 
     Returns
     -------
@@ -201,14 +191,14 @@ def certify_global_stability(
     Raises
     ------
     NotCertified
-        If the form is not negative definite by more than rounding, if no exact equilibrium is
-        proven nearby, or if the depth is discrete, where no equilibrium attracts globally.
+        If no method certifies by more than rounding, if no exact equilibrium is proven nearby,
+        or if the depth is discrete, where no equilibrium attracts globally.
     ParameterError
         If the method is unknown or the covariance is not positive definite.
 
     Notes
     -----
-    Theory 4.1 to 4.3, 4.10, 9.1. The verdict does not change under head gauge.
+    Theory 4.1 to 4.3, 4.7, 4.10, 9.1. The verdict does not change under head gauge.
 
     Examples
     --------
@@ -227,9 +217,7 @@ def certify_global_stability(
             f"dt: no equilibrium attracts globally at dt = {model.dt:g}, since one layer can "
             "overshoot from far away (Theory 4.10); use model.replace(dt=0)"
         )
-    evidence = _form_evidence(model, Sigma)
-    if not evidence.margin > 0:
-        raise NotCertified(_form_shortfall(model, evidence), margin=evidence.margin)
+    method, evidence = _decide(model, Sigma, method)
     return GlobalStability(
         model=model,
         statement=_global_statement(evidence.mean_stable),
@@ -238,9 +226,9 @@ def certify_global_stability(
         data=evidence.data,
         covariance=Sigma,
         radius=evidence.radius,
-        method="form",
-        rate=_form_rate(evidence),
-        optimal_rate=2 * float(np.trace(model.A)) / model.dim,
+        method=method,
+        rate=evidence.rate,
+        optimal_rate=2 * float(np.trace(model.A)) / model.dim if method == "form" else None,
         mean_stable=evidence.mean_stable,
     )
 
@@ -249,7 +237,9 @@ def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> Loc
     """Certify that an equilibrium is locally exponentially stable.
 
     Solves J^T P + P J = -I for the covariance linearisation J (or takes P = I where its
-    symmetric part is already negative) and then checks P > 0 and J^T P + P J < 0.
+    symmetric part is already negative) and then checks P > 0 and J^T P + P J < 0. For dt > 0 the
+    map of a layer is shown to contract in the norm of P, J^T P J < P, which also proves that its
+    exact fixed point exists.
 
     Parameters
     ----------
@@ -282,17 +272,13 @@ def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> Loc
     'covariance and mean'
     """
     Sigma = certified_covariance(model, equilibrium)
-    if model.dt:
-        raise NotCertified(
-            f"dt: this certificate is for continuous depth, found dt = {model.dt:g}; "
-            "use model.replace(dt=0)"
-        )
-    P = _lyapunov_candidate(model, Sigma)
-    evidence = _local_evidence(model, Sigma, P)
+    P = lyapunov_candidate(model, Sigma)
+    evidence = linear_stability(model, Sigma, P)
     if not evidence.margin > 0:
+        wanted = "J^T P J < P" if model.dt else "J^T P + P J < 0"
         raise NotCertified(
-            f"equilibrium: the linearisation is not verified to be Hurwitz: J^T P + P J < 0 fails "
-            f"by {-evidence.margin:.3g}; look at the poles with analyze(model, equilibrium)",
+            f"equilibrium: the linearisation is not verified to be stable: {wanted} fails by "
+            f"{-evidence.margin:.3g}; look at the poles with analyze(model, equilibrium)",
             margin=evidence.margin,
         )
     return LocalStability(
@@ -306,64 +292,29 @@ def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> Loc
         data=evidence.data,
         covariance=Sigma,
         radius=evidence.radius,
-        lyapunov_matrix=_in_vech(P, Sigma),
+        lyapunov_matrix=in_vech(P, Sigma),
         mean_stable=evidence.mean_stable,
     )
 
 
-# -- the attention form ---------------------------------------------------------------------------
-
-
-def _form_evidence(model: GaussianTransformer, Sigma: np.ndarray) -> _Evidence:
-    point = WhitenedPoint(model, Sigma)
-    try:
-        form = form_evidence(point)
-    except GausscontrolError as error:
-        raise NotCertified(f"equilibrium: its attention form is not known ({error})") from error
-    if form.margin == -np.inf:
-        raise not_enclosed(point)
-    data = {
-        "alpha": form.alpha,
-        "rounding": form.rounding,
-        "existence_radius": form.radius,
-        "sign_condition": _sign_condition(point.white),
-    }
-    mean_stable = form.margin > 0 and _mean_margin(point, form.radius) > 0
-    return _Evidence(form.margin, form.radius + point.offset, mean_stable, data)
-
-
-def _form_rate(evidence: _Evidence) -> float:
-    # In coordinates whitened at the exact equilibrium |E| shrinks by at most 1 - radius.
-    return 2 * evidence.margin * (1 - evidence.data["existence_radius"]) ** 2
-
-
-def _sign_condition(white: GaussianTransformer) -> float | None:
-    """Return the margin of Theory 4.3 for one head; positive implies that the form is negative."""
-    if white.n_heads != 1:
-        return None
-    V, B = white.V[0], white.B[0]
-    skew = np.linalg.norm((V - V.T) / 2, 2) * np.linalg.norm((B - B.T) / 2, 2)
-    best = -np.inf
-    for sign in (1.0, -1.0):
-        v = np.linalg.eigvalsh(symmetrise(-sign * V))[0]
-        b = np.linalg.eigvalsh(symmetrise(sign * B))[0]
-        if v > 0 and b > 0:
-            best = max(best, v * b - skew)
-    return float(best) if np.isfinite(best) else float(-skew)
-
-
-def _form_shortfall(model: GaussianTransformer, evidence: _Evidence) -> str:
-    trace = float(np.trace(model.A))
-    reason = (
-        f"tr A = {trace:.4g} <= 0 rules this method out (Theory 4.4)"
-        if trace <= 0
-        else "the form is not negative definite"
-    )
-    return (
-        f"equilibrium: not certified as globally stable: {reason}, its largest eigenvalue is "
-        f"{-evidence.data['alpha']:.4g} per unit depth; local stability may still hold, see "
-        "certify_local_stability"
-    )
+def _decide(model: GaussianTransformer, Sigma: np.ndarray, method: str) -> tuple[str, Evidence]:
+    """Return the method that certifies, in order of cost, or raise what the last one said."""
+    scalar = is_riccati(model)
+    if method == "riccati" and not scalar:
+        raise NotCertified(
+            "method: 'riccati' needs every value matrix to be a multiple of the identity; "
+            "use method='auto'"
+        )
+    if method != "riccati":
+        evidence = form_stability(model, Sigma)
+        if evidence.margin > 0:
+            return "form", evidence
+        if method == "form" or not scalar:
+            raise NotCertified(form_shortfall(model, evidence), margin=evidence.margin)
+    evidence = riccati_stability(model, Sigma)
+    if not evidence.margin > 0:
+        raise NotCertified(riccati_shortfall(evidence), margin=evidence.margin)
+    return "riccati", evidence
 
 
 def _global_statement(mean_stable: bool) -> str:
@@ -373,90 +324,3 @@ def _global_statement(mean_stable: bool) -> str:
 
 def _scope(mean_stable: bool) -> str:
     return "covariance and mean" if mean_stable else "covariance"
-
-
-def _mean_margin(point: WhitenedPoint, radius: float) -> float:
-    error = point.drift_error + point.total_error
-    return hurwitz_margin(
-        point.drift + point.white.heads.total,
-        (point.bound + point.attention_error) * radius + error,
-    )
-
-
-# -- the linearisation ----------------------------------------------------------------------------
-
-
-def _lyapunov_candidate(model: GaussianTransformer, Sigma: np.ndarray) -> np.ndarray:
-    """Return P in svec coordinates whitened at Sigma, scaled to |P| = 1."""
-    _check_dense(model.dim)
-    J = dense_operator(model.whiten(Sigma))
-    if np.linalg.eigvalsh(J + J.T)[-1] < 0:
-        return np.eye(J.shape[0])
-    try:
-        P = solve_lyapunov(J.T, np.eye(J.shape[0]))
-    except MatrixEquationError as error:
-        raise NotCertified(
-            f"equilibrium: the Lyapunov equation of the linearisation has no solution ({error}); "
-            "it has eigenvalues on or near the imaginary axis",
-            margin=0.0,
-        ) from error
-    return P / np.linalg.norm(P, 2)
-
-
-def _local_evidence(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) -> _Evidence:
-    point = WhitenedPoint(model, Sigma)
-    J = dense_operator(point.white)
-    beta = inverse_norm(point, J)
-    if not np.isfinite(beta):
-        raise NotCertified(
-            "equilibrium: its linearisation is singular to working precision, so it is not "
-            "isolated or not hyperbolic; no certificate applies",
-            margin=0.0,
-        )
-    radius = point.radius_from(beta)
-    if not np.isfinite(radius):
-        raise not_enclosed(point)
-    unit = 8 * J.shape[0] * np.finfo(float).eps
-    size = float(np.linalg.norm(P, 2))
-    lowest = float(np.linalg.eigvalsh(P)[0]) / size
-    product = P @ J / size
-    decay = -float(np.linalg.eigvalsh(product + product.T)[-1])
-    # At the exact equilibrium J differs by at most 4 sum_h |V_h| |B_h| |Delta|, and by rounding.
-    change = 4 * (point.bound + point.attention_error) * radius
-    change += 2 * (point.drift_error + point.attention_error)
-    slack = 2 * change + 2 * unit * float(np.linalg.norm(J))
-    data = {
-        "decay": decay,
-        "slack": slack,
-        "lowest_eigenvalue": lowest,
-        "existence_radius": radius,
-    }
-    margin = decay - slack if lowest > unit else min(lowest - unit, decay - slack)
-    mean_stable = margin > 0 and _mean_margin(point, radius) > 0
-    return _Evidence(margin, radius + point.offset, mean_stable, data)
-
-
-def _check_dense(dim: int) -> None:
-    if dim > DENSE_DIM:
-        raise NotCertified(
-            f"model: the linearisation at d = {dim} has {dim * (dim + 1) // 2} states, more than "
-            f"the {DENSE_DIM * (DENSE_DIM + 1) // 2} this certificate solves for; "
-            "use certify_global_stability"
-        )
-
-
-def _svec_congruence(Sigma: np.ndarray) -> np.ndarray:
-    """Return the map vech(E) -> svec(R E R), R the whitening of Sigma."""
-    R, _ = whitening(Sigma)
-    operator = symmetric_operator(R[None] / 2, R[None])
-    return operator * vech_index(len(R)).weight[:, None]
-
-
-def _in_vech(P: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
-    S = _svec_congruence(Sigma)
-    return symmetrise(S.T @ P @ S)
-
-
-def _in_whitened_svec(P: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
-    inverse = np.linalg.inv(_svec_congruence(Sigma))
-    return symmetrise(inverse.T @ P @ inverse)

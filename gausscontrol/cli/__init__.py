@@ -21,8 +21,9 @@ from typing import NoReturn
 from gausscontrol._version import __version__
 from gausscontrol.cli.findings import REGIMES, draw, investigate, one_line
 from gausscontrol.cli.report import as_json, in_words
-from gausscontrol.errors import GausscontrolError
+from gausscontrol.errors import GausscontrolError, ParameterError
 from gausscontrol.model.files import load_model
+from gausscontrol.model.stack import LayerStack
 from gausscontrol.plots import PICTURES
 
 __all__ = ["main"]
@@ -140,6 +141,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run_analyze(options: argparse.Namespace) -> int:
     model = load_model(options.file)
+    if isinstance(model, LayerStack):
+        raise ParameterError(
+            f"{options.file}: expected one layer, whose equilibrium analyze looks for, found a "
+            f"stack of {len(model)}; save the layers to files of their own"
+        )
     if options.plots is not None:
         _make_folder(options.plots)
     found = investigate(options.file, model)

@@ -125,45 +125,39 @@ def investigate(file: Path, model: GaussianTransformer) -> Findings:
     -------
     Findings
     """
-    found = Findings(file, model, find_equilibria(model))
-    if found.equilibrium is None:
-        found.no_equilibrium = _why_none(model)
+    try:
+        find_equilibrium(model)  # stops at the first, and says why there is none
+    except EquilibriumNotFound as error:
+        found = Findings(file, model, [], no_equilibrium=reason(error))
     else:
-        _certify(found, found.equilibrium)
-        _analyse(found, found.equilibrium)
+        found = Findings(file, model, find_equilibria(model))
+        _certify(found)
+        _analyse(found)
     _observe(found)
     return found
 
 
-def _why_none(model: GaussianTransformer) -> str:
-    try:
-        find_equilibrium(model)
-    except EquilibriumNotFound as error:
-        return reason(error)
-    return "the search gave none"
-
-
-def _certify(found: Findings, equilibrium: Equilibrium) -> None:
+def _certify(found: Findings) -> None:
     attempts = (certify_global_stability, certify_local_stability)
     for regime, certify in zip(REGIMES, attempts, strict=True):
         try:
-            found.certificate = certify(found.model, equilibrium)
+            found.certificate = certify(found.model, found.equilibrium)
             return
         except NotCertified as error:
             found.refused.append((regime, error))
 
 
-def _analyse(found: Findings, equilibrium: Equilibrium) -> None:
+def _analyse(found: Findings) -> None:
     dim = found.model.dim
     states = dim + dim * (dim + 1) // 2
-    if equilibrium.mean is None:
+    if found.equilibrium.mean is None:
         found.no_analysis = (
             "the mean equation has no solution, so there is no point to linearise at"
         )
     elif states > LARGEST_ANALYSIS:
         found.no_analysis = f"the linearisation has {states} states, more than {LARGEST_ANALYSIS}"
     else:
-        found.analysis = analyze(found.model, equilibrium)
+        found.analysis = analyze(found.model, found.equilibrium)
 
 
 # -- trajectories ---------------------------------------------------------------------------------
@@ -171,7 +165,7 @@ def _analyse(found: Findings, equilibrium: Equilibrium) -> None:
 
 def _observe(found: Findings) -> None:
     model, equilibrium = found.model, found.equilibrium
-    speed = np.linalg.norm(model.A, 2) + np.linalg.norm(model.V.sum(axis=0), 2) or 1.0
+    speed = np.linalg.norm(model.A, 2) + np.linalg.norm(model.heads.total, 2) or 1.0
     if equilibrium is None:
         gain = np.linalg.norm(model.attention(np.eye(model.dim)), 2)
         pull = np.linalg.norm(model.A, 2)
