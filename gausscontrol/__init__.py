@@ -1,14 +1,9 @@
 """Gaussian Transformer dynamics for python-control: analysis, certificates, responses."""
 
 from gausscontrol._version import __version__
-from gausscontrol.analysis.equilibrium import (
-    Equilibrium,
-    existence_bounds,
-    find_equilibria,
-    find_equilibrium,
-    place_mean,
-)
+from gausscontrol.analysis.equilibrium import Equilibrium, existence_bounds, place_mean
 from gausscontrol.analysis.feedback import covariance_lqr
+from gausscontrol.analysis.finding import find_equilibria, find_equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis, LyapunovSolution, analyze
 from gausscontrol.certificates.base import Certificate
 from gausscontrol.certificates.discrete import SemiglobalStability, certify_semiglobal_stability

@@ -1,33 +1,30 @@
-"""Equilibria of the moment system: found, checked and described (Theory 3).
+"""An equilibrium of the moment system, checked and described (Theory 3).
 
     F(Sigma*) = 0,      (M(Sigma*) + Vbar) mu* = -(sum_h V_h Sigma* k_h + b)
 
-Closed forms come first (Riccati case, balanced case), then the factor flow finished by Newton.
-What is returned carries its relative residual and, where Newton-Kantorovich proves it, a radius
-within which an exact equilibrium exists.
+An `Equilibrium` carries its relative residual, what is known of its stability, and, where
+Newton-Kantorovich proves it, a radius within which an exact equilibrium exists. How equilibria
+are found is the matter of `finding`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
-from gausscontrol.analysis.newton import Root, polish, scaled_residual
-from gausscontrol.analysis.search import balanced_covariance, default_starts, follow_flow
+from gausscontrol.analysis.enclosure import WhitenedPoint
+from gausscontrol.analysis.newton import Root
+from gausscontrol.analysis.singular import leaf_spectrum
 from gausscontrol.analysis.spectra import covariance_abscissa, matrix_abscissa
-from gausscontrol.errors import EquilibriumNotFound, MatrixEquationError, ParameterError
-from gausscontrol.linalg.arrays import real_array, real_vector
-from gausscontrol.linalg.equations import solve_lyapunov
-from gausscontrol.linalg.symmetric import covariance_matrix, factor, symmetrise, whitening
-from gausscontrol.model.moments import MomentField, read_moments
-from gausscontrol.model.structure import common_key, riccati_gain, trace_obstruction
+from gausscontrol.errors import ParameterError
+from gausscontrol.linalg.arrays import real_vector
+from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.structure import common_key
 from gausscontrol.model.transformer import GaussianTransformer
 
 if TYPE_CHECKING:
@@ -35,22 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Equilibrium",
+    "check_model",
+    "describe",
+    "describe_singular",
     "existence_bounds",
-    "find_equilibria",
-    "find_equilibrium",
     "place_mean",
 ]
 
-RANDOM_STARTS = 4
-# Flow tolerances at which Newton is tried: near is usually enough, closer when it is not.
-FLOW_TOLERANCES = (3e-2, 1e-4)
-# Whitened distance below which two solutions are one.
-SAME = 1e-6
 # An abscissa this small against the linearisation is zero to rounding.
 NEUTRAL = 1e-12
 SINGULAR_MEAN = 1e-13
-# Relative size below which the sign of an eigenvalue is left undecided.
-NEARLY_SINGULAR = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +62,21 @@ class Equilibrium:
         An exact equilibrium is proven to exist within this Frobenius distance of `covariance`
         (Theory 3.4), None if the test failed or was not made. [x]^2
     method : str
-        "lyapunov", "balanced", "flow" or "newton".
+        "lyapunov", "balanced", "newton", "flow", "pencil" or "zero".
     covariance_abscissa, mean_abscissa : float
         Largest real part of the eigenvalues of the covariance linearisation and of M + Vbar;
         with dt > 0, log(spectral radius)/dt. [1/t]
     covariance_is_stable, mean_is_stable : bool
         Whether the abscissa is negative beyond rounding.
+    leaf_is_stable : bool
+        For rank below d: whether it attracts nearby covariances of the same rank (Theory 3.5);
+        covariance_is_stable for rank d.
+    transverse_abscissa : float or None
+        For rank below d: the largest real part across the leaf, where perturbations raise the
+        rank; covariance_abscissa is the larger of the two. None for rank d. [1/t]
     is_isolated : bool or None
-        True when existence is proven with a unique solution nearby, None when undecided.
+        True when it is the only one of its rank nearby, which is proven for rank d and judged by
+        the singular values of the linearisation below; False for a continuum; None when undecided.
     mean_is_unique : bool
     """
 
@@ -93,6 +91,8 @@ class Equilibrium:
     mean_abscissa: float
     covariance_is_stable: bool
     mean_is_stable: bool
+    leaf_is_stable: bool
+    transverse_abscissa: float | None
     is_isolated: bool | None
     mean_is_unique: bool
 
@@ -140,125 +140,30 @@ class Equilibrium:
 
     def __str__(self) -> str:
         kind = f"Equilibrium, d = {self.model.dim}, rank {self.rank}, by {self.method}"
-        proven = (
-            "existence not proven"
-            if self.existence_radius is None
-            else f"proven to exist within {self.existence_radius:.1e}"
-        )
-        values = np.linalg.eigvalsh(self.covariance)
+        proven = "existence not proven"
+        if self.rank == 0:
+            proven = "exact"
+        elif self.existence_radius is not None:
+            proven = f"proven to exist within {self.existence_radius:.1e} [x]^2"
+        values = np.maximum(np.linalg.eigvalsh(self.covariance), 0.0)
+        values[: self.model.dim - self.rank] = 0.0
         lines = [
             kind,
             f"  residual             {self.residual:.1e} relative, {proven}",
-            f"  mean                 {_short(self.mean)} [x]",
+            f"  mean                 {_short(self.mean)}",
             f"  covariance spectrum  {values[0]:.6g} to {values[-1]:.6g} [x]^2",
             f"  covariance abscissa  {_rate(self.covariance_abscissa, self.covariance_is_stable)}",
             f"  mean abscissa        {_rate(self.mean_abscissa, self.mean_is_stable)}",
         ]
+        if self.transverse_abscissa is not None:
+            leaf = "stable" if self.leaf_is_stable else "not stable"
+            lines += [
+                f"  on its leaf          {leaf} among covariances of rank {self.rank}",
+                f"  across the leaf      {self.transverse_abscissa:.6g} per unit depth",
+            ]
+        if self.is_isolated is False:
+            lines.append("  one of a continuum of equilibria")
         return "\n".join(lines)
-
-
-def find_equilibria(
-    model: GaussianTransformer,
-    *,
-    starts: int | Iterable[ArrayLike] | None = None,
-    seed: int = 0,
-) -> list[Equilibrium]:
-    """Find the positive definite equilibria that a search comes upon.
-
-    Parameters
-    ----------
-    model : GaussianTransformer
-    starts : int or iterable of (d, d) array_like, optional
-        Covariances to start from, or how many random ones to add to the deterministic ones.
-    seed : int, optional
-        Of the random starts.
-
-    Returns
-    -------
-    list of Equilibrium
-        Every distinct one that was found, stable ones first, then by abscissa. Empty if there is
-        none to be found; the search is complete in the Riccati case, and where it ends at an
-        equilibrium that attracts globally, which is the only one (Theory 4.1).
-
-    Raises
-    ------
-    ParameterError
-        If a start is not a positive definite d x d matrix.
-
-    Notes
-    -----
-    Theory 3.1 to 3.3: Riccati case by one Lyapunov equation, balanced case, then the flow forward
-    and backward from every start, finished by Newton, and Newton straight from every start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import gausscontrol as gct
-    >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2))
-    >>> [found] = gct.find_equilibria(model)
-    >>> bool(np.allclose(found.covariance, 2 * np.eye(2)))
-    True
-    """
-    _check_model(model)
-    chosen = _read_starts(model, starts, seed)
-    roots: list[tuple[Root, str]] = []
-    for root, method in _candidates(model, chosen):
-        if not any(_is_same(root.covariance, known.covariance) for known, _ in roots):
-            roots.append((root, method))
-            if _attracts_globally(model, root):
-                break
-    found = [_describe(model, root, method) for root, method in roots]
-    return sorted(found, key=lambda e: (not e.covariance_is_stable, e.covariance_abscissa))
-
-
-def find_equilibrium(model: GaussianTransformer, guess: Any = None) -> Equilibrium:
-    """Find one positive definite equilibrium.
-
-    Parameters
-    ----------
-    model : GaussianTransformer
-    guess : (d, d) array_like, tuple or packed state, optional
-        Covariance, (mean, covariance) or packed state from which Newton's method starts; it
-        returns the root it finds, stable or not. By default the search of `find_equilibria`,
-        stopped at its first find, stable ones being sought first.
-
-    Returns
-    -------
-    Equilibrium
-
-    Raises
-    ------
-    EquilibriumNotFound
-        If there is none, or none was found; the message says what was tried.
-    ParameterError
-        If the guess is not positive definite.
-
-    Notes
-    -----
-    Theory 3.1 to 3.4.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import gausscontrol as gct
-    >>> model = gct.GaussianTransformer(0.5, 1, -0.25)
-    >>> found = gct.find_equilibrium(model)
-    >>> bool(np.allclose(found.covariance, 2)), found.is_stable
-    (True, True)
-    """
-    _check_model(model)
-    if guess is not None:
-        start = _read_guess(model, guess)
-        root = polish(model, start)
-        if root is None:
-            raise EquilibriumNotFound(
-                "guess: Newton's method from it reached no positive definite equilibrium; "
-                "try another guess, or none"
-            )
-        return _describe(model, root, "newton")
-    for root, method in _candidates(model, _read_starts(model, None, 0)):
-        return _describe(model, root, method)
-    raise EquilibriumNotFound(_why_not_found(model))
 
 
 def existence_bounds(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray] | None:
@@ -289,7 +194,7 @@ def existence_bounds(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray
     >>> print(lower, upper)
     [[2.]] [[2.]]
     """
-    _check_model(model)
+    check_model(model)
     head = common_key(model)
     if head is None or model.dt:
         return None
@@ -343,7 +248,7 @@ def place_mean(
     >>> bool(np.allclose(gct.find_equilibrium(moved).mean, 3))
     True
     """
-    _check_model(model)
+    check_model(model)
     value = equilibrium.covariance if isinstance(equilibrium, Equilibrium) else equilibrium
     Sigma = covariance_matrix(value, "equilibrium", model.dim)
     target = real_vector(mean, "mean", model.dim)
@@ -351,93 +256,11 @@ def place_mean(
     return model.replace(b=-matrix @ target - model.heads.tilt(Sigma, model.k))
 
 
-# -- the search -------------------------------------------------------------------------------
-
-
-def _candidates(model: GaussianTransformer, starts: list[np.ndarray]) -> Iterator[tuple[Root, str]]:
-    closed = _riccati_root(model)
-    if closed is not None:
-        if closed[0] is not None:
-            yield closed[0], "lyapunov"
-        return
-    if not model.dt and trace_obstruction(model):
-        return
-    balanced = _balanced_root(model)
-    if balanced is not None:
-        yield balanced, "balanced"
-    for start in starts:
-        yield from _flow_roots(model, start, reverse=False)
-    if not model.dt:
-        for start in starts:
-            yield from _flow_roots(model, start, reverse=True)
-    for start in starts:
-        root = polish(model, start)
-        if root is not None:
-            yield root, "newton"
-
-
-def _riccati_root(model: GaussianTransformer) -> tuple[Root | None] | None:
-    """Return (root,) or (None,) when the Lyapunov equation decides, None when it does not."""
-    gain = None if model.dt else riccati_gain(model)
-    if gain is None:
-        return None
-    try:
-        X = solve_lyapunov(model.A.T, gain)
-    except MatrixEquationError:
-        return None
-    values, vectors = np.linalg.eigh(X)
-    if abs(values[0]) <= NEARLY_SINGULAR * np.abs(values).max():
-        return None
-    if values[0] < 0:
-        return (None,)
-    Sigma = symmetrise(vectors / values @ vectors.T)
-    return (polish(model, Sigma) or _root_at(model, Sigma),)
-
-
-def _balanced_root(model: GaussianTransformer) -> Root | None:
-    Sigma = balanced_covariance(model)
-    if Sigma is None or np.linalg.norm(Sigma - Sigma.T) > 1e-10 * np.linalg.norm(Sigma):
-        return None
-    Sigma = symmetrise(Sigma)
-    if not np.linalg.eigvalsh(Sigma)[0] > 1e-13 * np.linalg.norm(Sigma):
-        return None
-    return polish(model, Sigma)
-
-
-def _root_at(model: GaussianTransformer, Sigma: np.ndarray) -> Root:
-    return Root(Sigma, scaled_residual(model.whiten(Sigma))[1])
-
-
-def _flow_roots(
-    model: GaussianTransformer, start: np.ndarray, *, reverse: bool
-) -> Iterator[tuple[Root, str]]:
-    flowing = model.reversed() if reverse else model
-    L = factor(start)
-    for tolerance in FLOW_TOLERANCES:
-        arrival = follow_flow(flowing, L, tolerance)
-        if not arrival.settled:
-            return
-        L = arrival.factor
-        root = polish(model, symmetrise(L @ L.T))
-        if root is not None:
-            yield root, "flow"
-            return
-
-
-def _attracts_globally(model: GaussianTransformer, root: Root) -> bool:
-    # Then no other positive definite equilibrium exists (Theory 4.1), and the search is over.
-    return not model.dt and form_evidence(WhitenedPoint(model, root.covariance)).margin > 0
-
-
-def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
-    R, _ = whitening(second)
-    return bool(np.linalg.norm(R @ (first - second) @ R) < SAME * np.sqrt(len(R)))
-
-
 # -- describing what was found --------------------------------------------------------------------
 
 
-def _describe(model: GaussianTransformer, root: Root, method: str) -> Equilibrium:
+def describe(model: GaussianTransformer, root: Root, method: str) -> Equilibrium:
+    """Describe a positive definite solution of F(Sigma) = 0."""
     Sigma = root.covariance
     point = WhitenedPoint(model, Sigma)
     white = point.white
@@ -448,6 +271,7 @@ def _describe(model: GaussianTransformer, root: Root, method: str) -> Equilibriu
     proven = bool(np.isfinite(point.radius))
     drift_size = np.linalg.norm(white.A) + point.bound
     mean_size = drift_size + np.linalg.norm(white.heads.total)
+    stable = bool(abscissa < -NEUTRAL * drift_size)
     return Equilibrium(
         model=model,
         mean=mean,
@@ -458,22 +282,75 @@ def _describe(model: GaussianTransformer, root: Root, method: str) -> Equilibriu
         method=method,
         covariance_abscissa=abscissa,
         mean_abscissa=mean_abscissa,
-        covariance_is_stable=bool(abscissa < -NEUTRAL * drift_size),
+        covariance_is_stable=stable,
         mean_is_stable=bool(mean_abscissa < -NEUTRAL * mean_size),
+        leaf_is_stable=stable,
+        transverse_abscissa=None,
         is_isolated=True if proven else None,
         mean_is_unique=unique,
     )
 
 
+def describe_singular(model: GaussianTransformer, L: np.ndarray, method: str) -> Equilibrium:
+    """Describe an equilibrium Sigma* = L L^T of rank below d."""
+    Sigma, field = symmetrise(L @ L.T), MomentField.of(model)
+    attention = model.heads.attention(Sigma)
+    size = np.linalg.norm(model.A) + np.linalg.norm(attention)
+    spectrum = leaf_spectrum(model, L)
+    abscissa = max(spectrum.leaf, spectrum.transverse)
+    threshold = -NEUTRAL * (size + model.heads.norm_bound() * np.linalg.norm(Sigma))
+    matrices = (model.A, model.A + attention, model.heads.total)
+    forcing = model.heads.tilt(Sigma, model.k) + model.b
+    mean, unique = _solve_mean(matrices, forcing)
+    mean_abscissa = matrix_abscissa(field._mean_by_mean(Sigma), model.dt)
+    rate = np.linalg.norm(_rate_of_change(field, Sigma))
+    terms = 2 * size * np.linalg.norm(Sigma)
+    return Equilibrium(
+        model=model,
+        mean=mean,
+        covariance=Sigma,
+        rank=L.shape[1],
+        residual=float(rate / terms) if terms else 0.0,
+        existence_radius=None if L.size else 0.0,
+        method=method,
+        covariance_abscissa=abscissa,
+        mean_abscissa=mean_abscissa,
+        covariance_is_stable=bool(abscissa < threshold),
+        mean_is_stable=bool(
+            mean_abscissa < -NEUTRAL * (size + np.linalg.norm(model.heads.total))
+        ),
+        leaf_is_stable=bool(spectrum.leaf < threshold),
+        transverse_abscissa=spectrum.transverse,
+        is_isolated=spectrum.is_isolated,
+        mean_is_unique=unique,
+    )
+
+
+def _rate_of_change(field: MomentField, Sigma: np.ndarray) -> np.ndarray:
+    rate = field.covariance_rate(Sigma)
+    if not field.dt:
+        return rate
+    M = field.drift(Sigma)
+    return rate + field.dt * M @ Sigma @ M.T
+
+
 def _mean_solution(point: WhitenedPoint) -> tuple[np.ndarray | None, bool]:
     """Solve the mean equation in whitened coordinates, where "singular" has no unit."""
-    white, identity = point.white, np.eye(point.white.dim)
-    forcing = white.heads.tilt(identity, white.k) + white.b
-    sizes = (white.A, point.drift, white.heads.total)
-    U, values, Wt = np.linalg.svd(point.drift + white.heads.total)
-    large = values > SINGULAR_MEAN * white.dim * max(np.linalg.norm(M, 2) for M in sizes)
+    white = point.white
+    forcing = white.heads.tilt(np.eye(white.dim), white.k) + white.b
+    mean, unique = _solve_mean((white.A, point.drift, white.heads.total), forcing)
+    return None if mean is None else point.root @ mean, unique
+
+
+def _solve_mean(
+    sizes: tuple[np.ndarray, np.ndarray, np.ndarray], forcing: np.ndarray
+) -> tuple[np.ndarray | None, bool]:
+    """Solve (M + Vbar) mu = -forcing, given (A, M, Vbar); tell whether it is unique."""
+    _, drift, total = sizes
+    U, values, Wt = np.linalg.svd(drift + total)
+    large = values > SINGULAR_MEAN * len(drift) * max(np.linalg.norm(M, 2) for M in sizes)
     weights = U.T @ -forcing
-    mean = point.root @ (Wt[large].T @ (weights[large] / values[large]))
+    mean = Wt[large].T @ (weights[large] / values[large])
     if large.all():
         return mean, True
     missed = np.linalg.norm(weights[~large]) > 1e-10 * np.linalg.norm(forcing)
@@ -483,66 +360,13 @@ def _mean_solution(point: WhitenedPoint) -> tuple[np.ndarray | None, bool]:
 # -- arguments and words --------------------------------------------------------------------------
 
 
-def _check_model(model: Any) -> None:
+def check_model(model: Any) -> None:
+    """Refuse anything but a GaussianTransformer."""
     if not isinstance(model, GaussianTransformer):
         raise ParameterError(
             f"model: expected a GaussianTransformer, found {type(model).__name__}; "
             "make one with gausscontrol.GaussianTransformer(A, B, V)"
         )
-
-
-def _read_starts(model: GaussianTransformer, starts: Any, seed: Any) -> list[np.ndarray]:
-    if not _is_count(seed):
-        raise ParameterError(f"seed: expected an integer of at least 0, found {seed!r}; pass one")
-    if starts is None or _is_count(starts):
-        count = RANDOM_STARTS if starts is None else int(starts)
-        return list(default_starts(model, count, int(seed)))
-    if isinstance(starts, str) or not isinstance(starts, Iterable) or np.ndim(starts) == 0:
-        raise ParameterError(
-            f"starts: expected covariances or a count of at least 0, found {starts!r}; "
-            "pass a list of positive definite matrices"
-        )
-    return [_positive_definite(start, f"starts[{i}]", model.dim) for i, start in enumerate(starts)]
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
-
-
-def _read_guess(model: GaussianTransformer, guess: Any) -> np.ndarray:
-    dim = model.dim
-    if isinstance(guess, Equilibrium):
-        return _positive_definite(guess.covariance, "guess", dim)
-    is_pair = isinstance(guess, tuple) and len(guess) == 2
-    array = None if is_pair else real_array(guess, "guess")
-    if is_pair or array.shape == (dim + dim * (dim + 1) // 2,):
-        return _positive_definite(read_moments(guess, "guess", dim)[1], "guess", dim)
-    return _positive_definite(array, "guess", dim)
-
-
-def _positive_definite(value: ArrayLike, name: str, dim: int) -> np.ndarray:
-    covariance = covariance_matrix(value, name, dim)
-    whitening(covariance, name)
-    return covariance
-
-
-def _why_not_found(model: GaussianTransformer) -> str:
-    head = "model: no positive definite equilibrium"
-    if not model.dt:
-        decided = _riccati_root(model)
-        if decided is not None and decided[0] is None:
-            return (
-                f"{head}: the Lyapunov equation A^T X + X A = -G has a unique solution X and it "
-                "is not positive definite, so none exists"
-            )
-        obstruction = trace_obstruction(model)
-        if obstruction:
-            return f"{head}: {obstruction}"
-    return (
-        f"{head} found: tried the closed forms, the flow forward and backward and Newton's method "
-        f"from {len(_read_starts(model, None, 0))} starts; pass a guess, or "
-        "find_equilibria(model, starts=...)"
-    )
 
 
 def _rate(abscissa: float, stable: bool) -> str:
@@ -553,4 +377,4 @@ def _short(vector: np.ndarray | None) -> str:
     if vector is None:
         return "none: the mean equation has no solution"
     shown = ", ".join(f"{value:.6g}" for value in vector[:6])
-    return f"({shown}{', ...' if vector.size > 6 else ''})"
+    return f"({shown}{', ...' if vector.size > 6 else ''}) [x]"

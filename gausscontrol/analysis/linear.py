@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import control as ct
 import numpy as np
 
-from gausscontrol.analysis.equilibrium import Equilibrium, find_equilibria, find_equilibrium
+from gausscontrol.analysis.equilibrium import Equilibrium
+from gausscontrol.analysis.finding import find_equilibria, find_equilibrium
 from gausscontrol.analysis.spectra import form_maximum
 from gausscontrol.errors import MatrixEquationError, ParameterError
 from gausscontrol.linalg import measures
@@ -159,8 +160,15 @@ class EquilibriumAnalysis:
         return LyapunovSolution(P, margin - rounding)
 
     @cached_property
-    def attention_form_margin(self) -> float:
-        """Margin alpha of Theory 4.2; positive: the covariance is globally stable. [1/t]."""
+    def attention_form_margin(self) -> float | None:
+        """alpha of Theory 4.2; positive means that the covariance is globally stable. [1/t].
+
+        For dt > 0 it certifies a set instead, see `certify_semiglobal_stability`; None where the
+        covariance is singular.
+        """
+        if self.equilibrium.rank < self.model.dim:
+            self.reasons["attention_form_margin"] = "the covariance is singular"
+            return None
         return -form_maximum(self.model.whiten(self.equilibrium.covariance))
 
     @property
@@ -404,11 +412,11 @@ def _report(an: EquilibriumAnalysis) -> list[str]:
         ("covariance", "eigenvalues {:.6g} to {:.6g} [x]^2".format(*_extremes(eq.covariance))),
         ("abscissa, covariance", f"{an.covariance_abscissa:.6g} {rate}"),
         ("abscissa, mean", f"{an.mean_abscissa:.6g} {rate}"),
-        ("slowest time constant", f"{_slowest(an):.6g} [t]"),
+        ("slowest time constant", _slowest(an)),
         ("least damping ratio", f"{an.damping[:, 2].real.min():.4g}"),
         (
             "attention form margin",
-            f"{an.attention_form_margin:.6g} {rate} (at most {an.optimal_form_margin:.6g})",
+            _shown(an.attention_form_margin, _form_unit(an), an.reasons, "attention_form_margin"),
         ),
         ("Lyapunov margin", _shown(an.lyapunov and an.lyapunov.margin, "", an.reasons, "lyapunov")),
         ("stability radius", _shown(an.stability_radius, rate, an.reasons, "stability_radius")),
@@ -436,8 +444,16 @@ def _extremes(covariance: np.ndarray) -> tuple[float, float]:
     return values[0], values[-1]
 
 
-def _slowest(an: EquilibriumAnalysis) -> float:
-    return float(-1 / an.abscissa) if an.abscissa else np.inf
+def _slowest(an: EquilibriumAnalysis) -> str:
+    if an.abscissa < 0:
+        return f"{-1 / an.abscissa:.6g} [t]"
+    return "none: the equilibrium is not stable"
+
+
+def _form_unit(an: EquilibriumAnalysis) -> str:
+    # The bound tr A / d rests on sym M(Sigma*) = 0, which holds at continuous depth.
+    bound = "" if an.model.dt else f" (at most {an.optimal_form_margin:.6g})"
+    return f"per unit depth{bound}"
 
 
 def _shown(value: float | None, unit: str, reasons: Any, name: str | None = None) -> str:
