@@ -22,10 +22,13 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
+        """Seconds of the second over seconds of the first."""
         return self.theirs / self.ours
 
 
-def compare(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 7) -> Comparison:
+def compare(
+    ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 7
+) -> Comparison:
     """Time two callables in alternation.
 
     Each gets a batch size of its own, so that both are timed over comparable stretches.

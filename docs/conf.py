@@ -41,19 +41,26 @@ mathjax3_config = {
     }
 }
 
+_NUMBER = re.compile(r"\b\d+\.\d+[a-z]?\b")
+_CITATION = re.compile(r"\bTheory \d+\.\d+[a-z]?(?:(?:, | to | and )\d+\.\d+[a-z]?)*\b")
 _labels = {
     label
     for page in Path(__file__).parent.glob("theory/*.rst")
-    for label in re.findall(r"^\.\. _theory-([0-9-]+):$", page.read_text("utf-8"), re.MULTILINE)
+    for label in re.findall(
+        r"^\.\. _theory-([0-9-]+[a-z]?):$", page.read_text("utf-8"), re.MULTILINE
+    )
 }
 
 
 def _prepare_docstring(app, what, name, obj, options, lines):
-    """Link "Theory 4.1" to that statement, and keep the bars of |X| from being markup."""
+    """Link the numbers in "Theory 4.1 to 4.3, 4.7", and keep the bars of |X| from being markup."""
 
     def link(match: re.Match) -> str:
-        label = match[1].replace(".", "-")
-        return f":ref:`Theory {match[1]} <theory-{label}>`" if label in _labels else match[0]
+        label = match[0].replace(".", "-")
+        return f":ref:`{match[0]} <theory-{label}>`" if label in _labels else match[0]
+
+    def link_all(match: re.Match) -> str:
+        return _NUMBER.sub(link, match[0])
 
     literal = None  # the indentation that a literal block has to exceed, inside one
     doctest = False
@@ -65,7 +72,7 @@ def _prepare_docstring(app, what, name, obj, options, lines):
             literal = None
         if literal is None and not doctest:
             escaped = re.sub(r"(?<!\\)\|", r"\|", line)
-            lines[number] = re.sub(r"\bTheory (\d+\.\d+)\b", link, escaped)
+            lines[number] = _CITATION.sub(link_all, escaped)
             if text.endswith("::"):
                 literal = indentation
 

@@ -36,7 +36,7 @@ class EquilibriumNotFound(GausscontrolError):
 
 
 class NotCertified(GausscontrolError):
-    """A certificate does not hold; `margin` says by how much it fell short.
+    """A certificate does not hold; `margin` says by how much.
 
     Parameters
     ----------
@@ -56,16 +56,22 @@ class InfeasibleDesign(GausscontrolError):
 
 
 class UnreachableError(GausscontrolError, ValueError):
-    """The goal cannot be reached from the start, whatever the parameters."""
+    """No parameters steer the start to the goal."""
 
 
 class MatrixEquationError(GausscontrolError):
-    """A matrix equation has no unique solution, or none with the promised property."""
+    """A matrix equation has no unique solution.
+
+    Or it has none with the property that was promised, or none to working precision.
+    """
 
 
 class IntegrationError(GausscontrolError):
-    """A trajectory could not be integrated to the end of the time grid."""
+    """A trajectory could not be integrated to the end of its grid."""
 
 
 class BlowUpWarning(UserWarning):
-    """A trajectory escapes to infinity at a finite depth; the response ends before it."""
+    """A trajectory escapes to infinity at a finite depth.
+
+    The response ends before that depth, and every number in it is finite.
+    """

@@ -46,7 +46,7 @@ def test_stabilises_an_unstable_equilibrium_of_the_nonlinear_system():
     )
     outputs = system.output_labels
     loop = ct.interconnect([system, regulator], inputs=[], outputs=outputs)
-    start = gct.pack(np.zeros(2), equilibrium.covariance + [[0.3, 0.1], [0.1, -0.2]])
+    start = gct.pack(np.zeros(2), equilibrium.covariance + np.array([[0.3, 0.1], [0.1, -0.2]]))
     response = ct.input_output_response(
         loop, np.linspace(0, 20, 5), 0, start, solve_ivp_kwargs={"rtol": 1e-9, "atol": 1e-12}
     )

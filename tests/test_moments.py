@@ -642,3 +642,11 @@ def test_reference_solution_agrees_with_the_field():
     states = pack(means, covariances)
     slope = (states[:, 2] - states[:, 0]) / (2 * step)
     assert_close(MomentField.of(model).covariance_form(states[:, 1]), slope, 1e-4)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 5])
+def test_polynomial_is_the_field(dim):
+    rng = np.random.default_rng(dim)
+    field = MomentField.of(random_model(rng, dim, 2, tilted=True))
+    x = rng.standard_normal(dim + dim * (dim + 1) // 2)
+    np.testing.assert_allclose(field.polynomial()(x), field.covariance_form(x), rtol=1e-11, atol=1e-11)

@@ -633,7 +633,10 @@ def test_bad_grids(grid, dt, message):
     ("changes", "message"),
     [
         ({"system": ct.rss(2)}, "system: expected a GaussianTransformer or a MomentSystem"),
-        ({"method": "vech"}, "method: expected one of auto, closed-form, covariance, factor, found 'vech'"),
+        (
+            {"method": "vech"},
+            "method: expected one of auto, closed-form, covariance, factor, found 'vech'",
+        ),
         ({"method": "covariance", "transition": True}, "method: expected 'factor'"),
         ({"rtol": 0}, "rtol: expected a number between 0 and 1"),
         ({"rtol": np.nan}, "rtol: expected a number between 0 and 1"),

@@ -150,6 +150,5 @@ def test_no_certificate_is_refuted():
 @pytest.mark.slow
 def test_no_certificate_of_two_thousand_models_is_refuted():
     count, refuted = attack(certified_models(2_000, seed=3), seed=4)
-    print(f"\n{count} certificates from 2,000 models, {STARTS} starts each, {len(refuted)} refuted")
     assert count >= 500
     assert refuted == []

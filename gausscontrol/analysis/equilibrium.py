@@ -41,6 +41,8 @@ __all__ = [
 
 # An abscissa this small against the linearisation is zero to rounding.
 NEUTRAL = 1e-12
+# Relative size below which the sign of an eigenvalue is left undecided.
+NEARLY_SINGULAR = 1e-12
 SINGULAR_MEAN = 1e-13
 
 
@@ -102,7 +104,7 @@ class Equilibrium:
         return self.covariance_is_stable and self.mean_is_stable
 
     def operating_point(self, system: MomentSystem) -> ct.OperatingPoint:
-        """Return the equilibrium as an operating point of a moment system.
+        """Return the equilibrium as an operating point of a system.
 
         Parameters
         ----------
@@ -214,7 +216,7 @@ def existence_bounds(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray
 def place_mean(
     model: GaussianTransformer, equilibrium: Equilibrium | ArrayLike, mean: ArrayLike
 ) -> GaussianTransformer:
-    """Return the model whose bias b puts the equilibrium mean at a target.
+    """Return the model whose b puts the equilibrium mean at a target.
 
     b = -(M(Sigma*) + Vbar) mu* - sum_h V_h Sigma* k_h; the covariance is not affected.
 

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
 from gausscontrol.analysis.equilibrium import (
+    NEARLY_SINGULAR,
     Equilibrium,
     check_model,
     describe,
@@ -46,8 +47,6 @@ ALL_RANKS_DIM = 6
 FLOW_TOLERANCES = (3e-2, 1e-4)
 # Whitened distance below which two solutions are one.
 SAME = 1e-6
-# Relative size below which the sign of an eigenvalue is left undecided.
-NEARLY_SINGULAR = 1e-12
 
 
 def find_equilibria(

@@ -39,9 +39,17 @@ BIAS_INPUTS = frozenset({"b", "k"})
 
 
 class LyapunovSolution(NamedTuple):
-    """P > 0 with A^T P + P A = -I (P - A^T P A = I for dt > 0), and the margin it was checked to.
+    """Lyapunov matrix of a linearisation, and its verified margin.
 
-    The margin is -lambda_max(A^T P + P A) minus rounding, or its discrete counterpart.
+    P > 0 with A^T P + P A = -I, or P - A^T P A = I for dt > 0.
+
+    Attributes
+    ----------
+    matrix : (n, n) ndarray
+        P.
+    margin : float
+        The least eigenvalue of -(A^T P + P A) (P - A^T P A for dt > 0) and of P, whichever is
+        smaller, minus rounding.
     """
 
     matrix: np.ndarray
@@ -58,7 +66,9 @@ class _Realisation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EquilibriumAnalysis:
-    """Linear analysis of a moment system at an equilibrium; made by `analyze`.
+    """Linear analysis of a moment system at an equilibrium.
+
+    Made by `analyze`; figures are computed when they are asked for.
 
     Attributes
     ----------
@@ -161,10 +171,10 @@ class EquilibriumAnalysis:
 
     @cached_property
     def attention_form_margin(self) -> float | None:
-        """alpha of Theory 4.2; positive means that the covariance is globally stable. [1/t].
+        """Margin alpha of Theory 4.2. [1/t].
 
-        For dt > 0 it certifies a set instead, see `certify_semiglobal_stability`; None where the
-        covariance is singular.
+        Positive means that the covariance is globally stable; for dt > 0 it certifies a set
+        instead, see `certify_semiglobal_stability`. None where the covariance is singular.
         """
         if self.equilibrium.rank < self.model.dim:
             self.reasons["attention_form_margin"] = "the covariance is singular"
@@ -331,7 +341,7 @@ def analyze(
     inputs: str | tuple[str, ...] = ("b",),
     outputs: str | tuple[str, ...] | None = None,
 ) -> EquilibriumAnalysis:
-    """Analyse the linearisation of the moment system at an equilibrium.
+    """Analyse the linearisation at an equilibrium.
 
     Parameters
     ----------

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import RK23
@@ -27,8 +26,6 @@ FLOW_STEPS = 500
 SINGULAR_RATIO = 1e-6
 # Share of attention in the drift below which Sigma is on its way to zero.
 COLLAPSED = 1e-12
-# Singular values of Y at which the frame is renewed.
-MOVED = 10.0
 # Growth of L beyond which a trajectory counts as escaping.
 ESCAPED = 1e6
 SPREAD = 1.0
@@ -132,57 +129,25 @@ def follow_flow(
     if model.dt:
         return _iterate_map(model, factor, tolerance, steps)
     dim, rank = factor.shape
-    used = 0
-    # A square L is followed as frame @ Y with Y near I, so that tolerances mean the same in every
-    # direction, however ill-conditioned L becomes.
-    frame, Y = (factor, np.eye(dim)) if rank == dim else (np.eye(dim), factor)
-    while True:
-        inverse = np.linalg.inv(frame)
-        leg = _follow(model.in_coordinates(inverse, frame), Y, tolerance, steps - used)
-        used += leg.steps
-        L = frame @ leg.factor
-        verdict = leg.verdict
-        if not np.abs(L).max() < ESCAPED * np.abs(factor).max():
-            verdict = "escape"
-        elif not verdict:
-            values = np.linalg.svd(L, compute_uv=False)
-            verdict = "" if values[-1] > SINGULAR_RATIO * values[0] else "singular"
-        if verdict or used >= steps:
-            return Arrival(L, verdict == "settled", verdict or "unsettled")
-        frame, Y = L, np.eye(dim)
-
-
-class _Leg(NamedTuple):
-    factor: np.ndarray
-    verdict: str  # as in Arrival; empty when Y has moved too far from I
-    steps: int
-
-
-def _follow(model: GaussianTransformer, factor: np.ndarray, tolerance: float, steps: int) -> _Leg:
+    # In coordinates whitened at the start tolerances mean the same in every direction.
+    frame = factor if rank == dim else np.eye(dim)
+    white = model.in_coordinates(np.linalg.inv(frame), frame)
     # Without b and k the mean stays at zero, and does not steer the steps.
-    dim, rank = factor.shape
-    field = MomentField(model.A, model.heads, np.zeros(dim), np.zeros((model.n_heads, dim)))
+    field = MomentField(white.A, white.heads, np.zeros(dim), np.zeros((white.n_heads, dim)))
     flow = FactorFlow(lambda t: field, dim, rank)
-    state = np.concatenate([np.zeros(dim), factor.reshape(-1)])
-    size = np.abs(factor).max()
-    L = factor
+    L = np.eye(dim) if rank == dim else factor
+    state, size = np.concatenate([np.zeros(dim), L.reshape(-1)]), np.abs(L).max()
     with np.errstate(all="ignore"):
         solver = RK23(flow.rate, 0.0, state, np.inf, rtol=FLOW_RTOL, atol=1e-9 * size)
-        for step in range(1, steps + 1):
+        for _ in range(steps):
             solver.step()
-            if solver.status == "failed" or not np.isfinite(solver.y).all():
-                return _Leg(L, "escape", step)
+            if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED * size:
+                return Arrival(factor, False, "escape")
             L = flow.factor(solver.y)
             verdict = _verdict(field, L, tolerance)
-            moved = rank == dim and _has_moved(L)
-            if verdict or moved:
-                return _Leg(L, verdict, step)
-    return _Leg(L, "", steps)
-
-
-def _has_moved(Y: np.ndarray) -> bool:
-    values = np.linalg.svd(Y, compute_uv=False)
-    return bool(values[0] > MOVED or values[-1] < 1 / MOVED)
+            if verdict:
+                return Arrival(frame @ L, verdict == "settled", verdict)
+    return Arrival(frame @ L, False, "unsettled")
 
 
 def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:

@@ -162,7 +162,9 @@ def schur_margin(matrix: np.ndarray, perturbation: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SemiglobalStability(Certificate):
-    """Every covariance in a sublevel set of W converges under the residual layers.
+    """Every covariance in a sublevel set of W converges.
+
+    Of residual layers, dt > 0.
 
     Attributes
     ----------

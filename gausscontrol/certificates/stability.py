@@ -75,7 +75,9 @@ class GlobalStability(Certificate):
     mean_stable: bool
 
     def lyapunov_function(self, Sigma: Any) -> float:
-        """Return W(Sigma) = tr(X Sigma) - log det(X Sigma) - d with X the inverse of Sigma*.
+        """Return the Lyapunov function W(Sigma).
+
+        W = tr(X Sigma) - log det(X Sigma) - d with X the inverse of Sigma*.
 
         Parameters
         ----------
@@ -122,7 +124,7 @@ class GlobalStability(Certificate):
 
 @dataclass(frozen=True, eq=False)
 class LocalStability(Certificate):
-    """The equilibrium attracts every covariance near it, exponentially.
+    """The equilibrium attracts every covariance near it.
 
     Attributes
     ----------
@@ -168,7 +170,7 @@ def _supports(evidence: Evidence, certificate: GlobalStability | LocalStability)
 def certify_global_stability(
     model: GaussianTransformer, equilibrium: Any, *, method: str = "auto"
 ) -> GlobalStability:
-    """Certify that an equilibrium attracts every positive definite covariance.
+    """Certify that an equilibrium attracts every Sigma > 0.
 
     With q(E) = <E, T(E)> in coordinates whitened at Sigma*: if q(E) < 0 for all symmetric E != 0,
     every solution with Sigma_0 > 0 exists for all depths and tends to Sigma*.
@@ -244,7 +246,6 @@ def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> Loc
     Parameters
     ----------
     model : GaussianTransformer
-        Continuous depth.
     equilibrium : Equilibrium or (d, d) array_like
         The equilibrium, or its covariance. [x]^2
 
@@ -255,13 +256,14 @@ def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> Loc
     Raises
     ------
     NotCertified
-        If J is not Hurwitz by more than rounding, or no exact equilibrium is proven nearby.
+        If J is not Hurwitz (a contraction for dt > 0) by more than rounding, or no exact
+        equilibrium is proven nearby.
     ParameterError
         If the covariance is not positive definite.
 
     Notes
     -----
-    Theory 4.5, 9.1.
+    Theory 4.5, 4.10, 9.1.
 
     Examples
     --------

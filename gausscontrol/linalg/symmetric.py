@@ -48,15 +48,18 @@ TENSOR_SIZE = 16
 class VechIndex(NamedTuple):
     """Index arrays between a d x d matrix and its vech.
 
-    `low` are flat positions of the lower triangle, `full` sends vech to the whole matrix, `rows`
-    and `columns` are the subscripts (i >= j), and `weight` is 1 on and sqrt(2) off the diagonal.
+    `low` are flat positions of the lower triangle and `high` those mirrored, `full` sends vech to
+    the whole matrix, `rows` and `columns` are the subscripts (i >= j), `weight` is 1 on and sqrt(2)
+    off the diagonal, and `half` is 1/2 on and 1 off it.
     """
 
     low: np.ndarray
+    high: np.ndarray
     full: np.ndarray
     rows: np.ndarray
     columns: np.ndarray
     weight: np.ndarray
+    half: np.ndarray
 
 
 @lru_cache(maxsize=64)
@@ -67,7 +70,8 @@ def vech_index(dim: int) -> VechIndex:
     full = np.empty((dim, dim), dtype=np.intp)
     full[rows, columns] = full[columns, rows] = np.arange(low.size)
     weight = np.where(rows == columns, 1.0, np.sqrt(2.0))
-    index = VechIndex(low, full.reshape(-1), rows, columns, weight)
+    high, half = columns * dim + rows, np.where(rows == columns, 0.5, 1.0)
+    index = VechIndex(low, high, full.reshape(-1), rows, columns, weight, half)
     for array in index:
         array.flags.writeable = False
     return index
@@ -238,8 +242,7 @@ def symmetric_operator(P: np.ndarray, R: np.ndarray) -> np.ndarray:
         operator = tensor.take(first)
         for positions in (second, third, fourth):
             operator += tensor.take(positions)
-        index = vech_index(dim)
-        operator[:, index.rows == index.columns] *= 0.5
+        operator *= vech_index(dim).half
         return operator
     return _operator_by_columns(P, R)
 

@@ -1,6 +1,7 @@
 """The flow of (1) in closed form where every value matrix is a multiple of I (Theory 3.2).
 
-    V_h = v_h I,   B_v = sum_h v_h B_h,   G = B_v + B_v^T,   Sigma' = A Sigma + Sigma A^T + Sigma G Sigma
+    V_h = v_h I,   B_v = sum_h v_h B_h,   G = B_v + B_v^T
+    Sigma' = A Sigma + Sigma A^T + Sigma G Sigma
     Sigma(t) = e^{At} L (I - L^T W(t) L)^-1 L^T e^{A^T t},   W(t) = int_0^t e^{A^T s} G e^{As} ds
 
 restarted after short steps, since e^{At} overflows for antistable A. One block exponential gives

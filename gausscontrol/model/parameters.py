@@ -1,4 +1,6 @@
-"""Reading the parameters of a model: shapes, finiteness and units of what a user passes (1.3).
+"""Reading the parameters of a model (Theory 1.1, 1.3).
+
+Weights of an attention block become heads, tilts and a bias:
 
     V_h = W_O W_V,  B_h = s W_K^T W_Q,  k_h = s W_K^T b_Q,  b = b + b_O + sum_h W_O b_V
 """

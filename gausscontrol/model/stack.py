@@ -96,7 +96,7 @@ class LayerStack(Sequence):
 
     @property
     def depth(self) -> float:
-        """Total depth. [t]"""
+        """Total depth. [t]."""
         return float(self.boundaries[-1])
 
     def __len__(self) -> int:

@@ -395,8 +395,8 @@ class GaussianTransformer:
     def rescale_heads(self, scale: ArrayLike) -> GaussianTransformer:
         """Return the model under a change of head gauge.
 
-        (V_h, B_h, k_h) -> (c_h V_h, B_h / c_h, k_h / c_h). Sigma' is unchanged; mu' changes through Vbar = sum_h V_h, so covariance verdicts are
-        gauge invariant and mean verdicts are not.
+        (V_h, B_h, k_h) -> (c_h V_h, B_h / c_h, k_h / c_h). Sigma' is unchanged; mu' changes through
+        Vbar = sum_h V_h, so covariance verdicts are gauge invariant and mean verdicts are not.
 
         Parameters
         ----------

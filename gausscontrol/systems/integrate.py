@@ -37,6 +37,8 @@ HANDOVER_FLOOR = 1e3
 # States beyond this are about to overflow.
 OVERFLOW = 1e140
 MAX_STEPS = 50_000
+# Up to this dimension the right side is evaluated as an expanded polynomial.
+POLYNOMIAL_DIM = 4
 # Steps of DOP853 before Radau gets its first turn; each failed turn multiplies them by four.
 PATIENCE = 100
 # Steps of Radau in a turn, of which the second half is judged.
@@ -58,17 +60,28 @@ class CovarianceFlow:
         Token dimension d.
     floor : float, optional
         Absolute tolerance on Sigma; eigenvalues near it are not told from zero. [x]^2
+    constant : bool, optional
+        Whether the field never changes, so that a small one is worth expanding.
     """
 
     def __init__(
-        self, field_at: Callable[[float], MomentField], dim: int, floor: float = 0.0
+        self,
+        field_at: Callable[[float], MomentField],
+        dim: int,
+        floor: float = 0.0,
+        constant: bool = False,
     ) -> None:
         self.field_at, self.dim, self._floor = field_at, dim, HANDOVER_FLOOR * floor
         self.size = dim + dim * (dim + 1) // 2
         self._full = vech_index(dim).full.reshape(dim, dim)
+        self._polynomial = None
+        if constant and dim <= POLYNOMIAL_DIM:
+            self._polynomial = field_at(0.0).polynomial()
 
     def rate(self, t: float, y: np.ndarray) -> np.ndarray:
         """Return y'."""
+        if self._polynomial is not None:
+            return self._polynomial(y)
         return self.field_at(t).covariance_form(y)
 
     def jacobian(self, t: float, y: np.ndarray) -> np.ndarray:
@@ -201,6 +214,7 @@ def integrate(
     atol: float | np.ndarray,
     origin: float | None = None,
     knots: np.ndarray | None = None,
+    land: bool = False,
     solver: str | None = None,
     stop_when_degenerate: bool = False,
     stop: Callable[[float, np.ndarray], bool] | None = None,
@@ -225,6 +239,9 @@ def integrate(
         Depth from which an escape is measured, the start by default. [t]
     knots : ndarray, optional
         Depths where the right side has kinks, which no step may cross. [t]
+    land : bool, optional
+        End a step at every sample, which then carries no error of interpolation; for grids with
+        fewer points than the solver takes steps.
     solver : {"DOP853", "RK23", "Radau"}, optional
         Chosen, and changed when the problem turns out stiff, by default.
     stop_when_degenerate : bool, optional
@@ -245,7 +262,8 @@ def integrate(
         If the steps run out, or the state overflows without a finite escape.
     """
     times = np.asarray(times, dtype=float)
-    stepper = _Stepper(flow, start, state, end, knots, rtol, atol, solver)
+    landings = times if land else np.empty(0)
+    stepper = _Stepper(flow, start, state, end, knots, landings, rtol, atol, solver)
     watch = EscapeWatch(flow, start if origin is None else origin, end, rtol, atol)
     samples = np.empty((state.size, times.size))
     done, wanted = int(np.searchsorted(times, start, side="right")), times.size
@@ -286,10 +304,11 @@ def integrate(
 class _Stepper:
     # A SciPy solver that restarts at knots, and changes to Radau when the problem is stiff.
 
-    def __init__(self, flow, start, state, end, knots, rtol, atol, solver) -> None:
+    def __init__(self, flow, start, state, end, knots, landings, rtol, atol, solver) -> None:
         self._flow, self._options = flow, {"rtol": rtol, "atol": atol}
         inner = np.empty(0) if knots is None else knots[(knots > start) & (knots < end)]
         self._bounds = iter([*inner, end])
+        self._landings = landings
         self._name = solver or "DOP853"
         self._trial = _Trial() if solver is None and state.size <= RADAU_STATES else None
         self._spent = 0  # work of the solvers closed so far
@@ -312,9 +331,10 @@ class _Stepper:
 
     def step(self) -> bool:
         with np.errstate(all="ignore"):
-            if self._solver.status == "finished":
+            if self.t == self._bound:
                 self._spent = self._work()
                 self._open(next(self._bounds), self._solver.h_abs)
+            self._aim()
             self._solver.step()
             self.steps += 1
             moved = self._solver.t > self.t and self._solver.status != "failed"
@@ -322,6 +342,16 @@ class _Stepper:
                 return False
             self.t, self.y = self._solver.t, self._solver.y.copy()
             return True
+
+    def _aim(self) -> None:
+        # Make the solver land on the next sample, in equal steps no longer than it proposes.
+        solver, position = self._solver, np.searchsorted(self._landings, self.t, side="right")
+        if position == self._landings.size:
+            return
+        solver.t_bound = min(self._landings[position], self._bound)
+        solver.status = "running"
+        gap = solver.t_bound - self.t
+        solver.h_abs = gap / np.ceil(gap / solver.h_abs) if solver.h_abs < gap else gap
 
     def interpolate(self, times: np.ndarray) -> np.ndarray:
         if times.size == 0 or times[0] == self.t:

@@ -49,7 +49,8 @@ class MomentResponse(ct.TimeResponseData):
     transition : (d, d, N) ndarray or None
         Psi with Psi' = M Psi, Psi(0) = I (Theory 1.5); None unless asked for.
     method : str
-        How it was computed: "covariance" or "factor" (a run that changed over is "factor").
+        How it was computed: "closed-form", "covariance" or "factor" (a run that changed over, or a
+        stack whose layers differ in method, is "factor").
     blow_up_time : float or None
         Depth of the finite escape, None if there is none on the grid; in discrete depth, that of
         the first layer whose moments exceed the floating-point range. [t]
@@ -145,8 +146,8 @@ def moment_response(
 
     Notes
     -----
-    Theory 1.1, 1.4 to 1.6, 3.2. Local errors are held to 0.3% of the tolerance, so that global errors
-    meet it on contracting and mildly expanding trajectories; no integrator promises more.
+    Theory 1.1, 1.4 to 1.6, 3.2. Local errors are held well below the tolerance, so that global
+    errors meet it on contracting and mildly expanding trajectories; no integrator promises more.
 
     Examples
     --------

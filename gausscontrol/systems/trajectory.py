@@ -30,9 +30,12 @@ __all__ = ["METHODS", "Solution", "Task", "solve"]
 METHODS = ("auto", "closed-form", "covariance", "factor")
 # The covariance form is chosen when the start is at least this well conditioned.
 COVARIANCE_RATIO = 1e-4
-# Local tolerances are this much tighter than the tolerance asked for, which is meant globally and
-# between steps: the interpolant of a long step was measured to err 150 times its local tolerance.
-SAFETY = 0.003
+# Local tolerances are this much tighter than the tolerance asked for, which is meant globally:
+# where steps end at the samples, and where samples are interpolated, for the interpolant of a long
+# step was measured to err 150 times its local tolerance.
+LANDED, INTERPOLATED = 0.1, 0.003
+# Up to this many samples steps end at each of them.
+MOST_LANDINGS = 40
 TIGHTEST = 1e-13
 # Default absolute tolerance, over rtol times the size of the start.
 ABSOLUTE_SHARE = 1e-3
@@ -104,7 +107,18 @@ class Task:
     rtol: float = 0.0
     atol: float = 0.0
 
+    @property
+    def lands(self) -> bool:
+        """Whether steps end at the samples."""
+        return self.depths.size <= MOST_LANDINGS
+
+    @property
+    def safety(self) -> float:
+        """Local tolerance over the tolerance asked for."""
+        return LANDED if self.lands else INTERPOLATED
+
     def set_tolerances(self, rtol: float, atol: float | None) -> None:
+        """Set rtol and atol; the default atol is in proportion to the size of the start."""
         if not 0 < rtol < 1:
             raise ParameterError(f"rtol: expected a number between 0 and 1, found {rtol!r}")
         if atol is not None and not 0 < atol < np.inf:
@@ -116,16 +130,18 @@ class Task:
 
     @property
     def is_constant(self) -> bool:
+        """Whether the input is the same at every point of the grid."""
         return bool((self.signal == self.signal[:, :1]).all())
 
     def field_at(self) -> Callable[[float], MomentField]:
+        """Return the function that gives the right side at a depth."""
         if self.is_constant:
             field = self.system.offset_field(self.field, self.signal[:, 0])
             return lambda t: field
         return lambda t: self.system.offset_field(self.field, self.input_at(t))
 
     def input_at(self, t: float) -> np.ndarray:
-        # Linear between grid points, like ct.input_output_response, and constant beyond them.
+        """Interpolate the input linearly, as ct.input_output_response does; constant outside."""
         right = int(np.clip(np.searchsorted(self.depths, t), 1, self.depths.size - 1))
         left = right - 1
         share = (t - self.depths[left]) / (self.depths[right] - self.depths[left])
@@ -134,7 +150,7 @@ class Task:
 
     @property
     def follows_factor(self) -> bool:
-        # The states of a factor-form system are those of L' = M L, without a gauge.
+        """Whether the states wanted are those of L' = M L, without a gauge."""
         return self.system.form == "factor"
 
 
@@ -201,13 +217,15 @@ def _integrate(task: Task, method: str) -> Solution:
 
 def _run(task: Task, method: str, rtol: float, depths: np.ndarray) -> list[tuple]:
     # The legs of one run, each with its flow.
-    local = max(SAFETY * rtol, TIGHTEST)
+    local = max(task.safety * rtol, TIGHTEST)
     legs: list[tuple[CovarianceFlow | FactorFlow, Leg]] = []
     start, dim = 0.0, task.system.dim
     mean, L = task.mean, task.factor
     if method == "covariance":
         index = vech_index(dim)
-        flow = CovarianceFlow(task.field_at(), dim, _covariance_tolerance(task))
+        flow = CovarianceFlow(
+            task.field_at(), dim, _covariance_tolerance(task), constant=task.is_constant
+        )
         state = np.concatenate([mean, task.covariance[index.rows, index.columns]])
         leg = _march(task, flow, start, state, depths, local, stop_when_degenerate=True)
         legs.append((flow, leg))
@@ -239,21 +257,22 @@ def _march(task, flow, start, state, depths, rtol, stop_when_degenerate=False) -
         atol=_absolute_tolerances(task, flow, state),
         origin=0.0,
         knots=None if task.is_constant else task.depths,
+        land=task.lands,
         stop_when_degenerate=stop_when_degenerate,
     )
 
 
 def _absolute_tolerances(task: Task, flow, state: np.ndarray) -> np.ndarray:
-    atol = np.full(state.size, SAFETY * task.atol)
+    atol = np.full(state.size, task.safety * task.atol)
     if isinstance(flow, CovarianceFlow):
         atol[task.system.dim :] = _covariance_tolerance(task)
     elif task.transition:
-        atol[flow.size :] = SAFETY * ABSOLUTE_SHARE * task.rtol
+        atol[flow.size :] = task.safety * ABSOLUTE_SHARE * task.rtol
     return atol
 
 
 def _covariance_tolerance(task: Task) -> float:
-    return SAFETY * task.atol * float(np.sqrt(np.trace(task.covariance)) or 1.0)
+    return task.safety * task.atol * float(np.sqrt(np.trace(task.covariance)) or 1.0)
 
 
 def _gather(task: Task, legs: list[tuple]) -> Solution:
