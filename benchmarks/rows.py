@@ -12,6 +12,7 @@ import gausscontrol as gct
 from benchmarks.baseline import plain_equilibrium, plain_response, plain_system
 from benchmarks.problems import settling_model
 from benchmarks.timing import compare
+from gausscontrol.model.heads import DenseHeads
 from gausscontrol.model.moments import MomentField
 
 __all__ = ["ROWS", "Row"]
@@ -127,11 +128,78 @@ def trajectory() -> Iterator[Row]:
         yield _row("trajectory to 1e-9", dim, timed, "RK45 at equal error", goal, note)
 
 
+def twelve_heads() -> Iterator[Row]:
+    """T(S) of a 12-head layer at d = 384 from its factors, against dense heads and the floor."""
+    rng = np.random.default_rng(0)
+    dim, heads, width = 384, 12, 32
+    Q, K, U = rng.normal(size=(3, heads, width, dim)) / np.sqrt(dim)
+    O = rng.normal(size=(heads, dim, width)) / np.sqrt(dim)
+    few = gct.GaussianTransformer.from_weights(Q, K, U, O).heads
+    dense = DenseHeads(np.array(few.V), np.array(few.B))
+    S = np.eye(dim) + 0.1 * rng.normal(size=(dim, dim))
+    timed = compare(lambda: few.attention(S), lambda: dense.attention(S), 7)
+    yield _row("12 heads", dim, timed, "dense heads", 6)
+    wide, tall = U.reshape(-1, dim), O.transpose(1, 0, 2).reshape(dim, -1).copy()
+    middle, small = wide @ S, np.empty((heads, width, width))
+    keys, queries = K.transpose(0, 2, 1).copy(), np.array(Q)
+
+    def products():
+        return wide @ S, middle.reshape(heads, width, dim) @ keys, small @ queries, tall @ wide
+
+    floor = compare(lambda: few.attention(S), products, 7)
+    share = floor.ours / floor.theirs
+    yield Row(
+        "12 heads", dim, floor.ours, floor.theirs, "matrix products", "<=1.3x floor",
+        share <= 1.3, f"{share:.2f}x the floor",
+    )  # fmt: skip
+
+
+def scalar_values() -> Iterator[Row]:
+    """A response in closed form, against the plain system at the error the closed form has."""
+    for dim, goal in ((4, 25), (8, 25), (16, 25), (64, 5)):
+        rng = np.random.default_rng(dim)
+        Z, W = rng.normal(size=(2, dim, dim))
+        B = Z @ Z.T / dim + 0.2 * np.eye(dim) + (W - W.T) / 4
+        A = np.eye(dim) + 0.5 * (W - W.T) / np.sqrt(dim)
+        model = gct.GaussianTransformer(A, B, -np.eye(dim))
+        times = np.linspace(0, 5, 11)
+        start = gct.pack(np.zeros(dim), np.eye(dim))
+        plain = plain_system(model)
+        truth = gct.moment_response(model, times, start, rtol=1e-13, method="factor").states
+        exact = gct.moment_response(model, times, start).states
+        error = np.abs(exact - truth).max() / np.abs(truth).max()
+        timed = compare(
+            lambda: gct.moment_response(model, times, start),
+            lambda: plain_response(plain, times, start, 1e-11),
+            3,
+        )
+        note = f"error {error:.0e}"
+        yield _row("scalar-value models", dim, timed, "RK45 at rtol 1e-11", goal, note)
+
+
+def long_factor_runs() -> Iterator[Row]:
+    """The factor form to T = 30 with K != 0: in the horizontal gauge, against L' = M L."""
+    for dim in (4, 8):
+        model, Sigma = settling_model(dim, kappa=4.0)
+        start = (np.zeros(dim), 2 * Sigma + np.eye(dim))
+        times = np.array([0.0, 30.0])
+        rotating = gct.moment_system(model, form="factor")
+        timed = compare(
+            lambda: gct.moment_response(model, times, start, method="factor"),
+            lambda: gct.moment_response(rotating, times, start, method="factor"),
+            3,
+        )
+        yield _row("long factor runs", dim, timed, "L' = M L", 1.3)
+
+
 ROWS: dict[str, Callable[[], Iterator[Row]]] = {
     "right-side": right_side,
     "jacobian": jacobian,
     "equilibrium": equilibrium,
     "trajectory": trajectory,
+    "twelve-heads": twelve_heads,
+    "scalar-values": scalar_values,
+    "long-factor-runs": long_factor_runs,
 }
 
 

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from gausscontrol._version import __version__
-from gausscontrol.cli.findings import REGIMES, draw, investigate, one_line
+from gausscontrol.cli.findings import REGIMES, draw, investigate
+from gausscontrol.cli.observation import one_line
 from gausscontrol.cli.report import as_json, in_words
-from gausscontrol.errors import GausscontrolError, ParameterError
+from gausscontrol.cli.stacks import draw_stack, investigate_stack, stack_as_json, stack_in_words
+from gausscontrol.errors import GausscontrolError
 from gausscontrol.model.files import load_model
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.plots import PICTURES
@@ -40,7 +42,8 @@ ANALYZE = """\
 Find where the layer in FILE settles, how fast, and from how far.
 
 FILE is .mat, .npz or .json and holds A, B, V (d x d; several heads d x d x h in
-.mat, h x d x d elsewhere) and optionally b, k, dt, name."""
+.mat, h x d x d elsewhere) and optionally b, k, dt, name; or a stack of layers,
+of which each is looked at by itself before a trajectory passes through all."""
 
 EXAMPLES = """\
 examples:
@@ -51,8 +54,11 @@ examples:
 
 "globally stable" means certified: every covariance Sigma > 0 tends to the
 equilibrium; the scope printed beside says whether every mean does too.
-"locally stable": every covariance near the equilibrium does. What is only
-observed along a trajectory is called so and never meets a requirement.
+"semiglobally stable", of residual layers (dt > 0), which no equilibrium attracts
+from everywhere: every covariance in a stated set does.
+"locally stable": every covariance near the equilibrium does.
+Each meets the requirement of those after it; a stack does if all its layers do.
+What is only observed along a trajectory is called so and meets none.
 
 exit codes:
   0  done (without --require: whatever is found)
@@ -133,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         "--require",
         metavar="REGIME",
         choices=REGIMES,
-        help='"globally stable" or "locally stable": exit with 1 if that is not certified',
+        help=f"exit with 1 if this is not certified: {', '.join(map(repr, REGIMES))}",
     )
     analyze_parser.set_defaults(run=_run_analyze)
     return parser
@@ -141,22 +147,22 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run_analyze(options: argparse.Namespace) -> int:
     model = load_model(options.file)
-    if isinstance(model, LayerStack):
-        raise ParameterError(
-            f"{options.file}: expected one layer, whose equilibrium analyze looks for, found a "
-            f"stack of {len(model)}; save the layers to files of their own"
-        )
+    find, picture, numbers, words = (
+        (investigate_stack, draw_stack, stack_as_json, stack_in_words)
+        if isinstance(model, LayerStack)
+        else (investigate, draw, as_json, in_words)
+    )
     if options.plots is not None:
         _make_folder(options.plots)
-    found = investigate(options.file, model)
+    found = find(options.file, model)
     if options.plots is not None:
-        draw(found, options.plots)
+        picture(found, options.plots)
     met = options.require is None or found.satisfies(options.require)
     if options.json:
         requirement = {"regime": options.require, "met": met} if options.require else None
-        report = json.dumps({**as_json(found), "requirement": requirement}, allow_nan=False)
+        report = json.dumps({**numbers(found), "requirement": requirement}, allow_nan=False)
     else:
-        report = in_words(found)
+        report = words(found)
     _print(report)
     if met:
         return 0

@@ -1,16 +1,18 @@
-"""The report of `analyze`, in words of at most 80 columns and as JSON.
+"""The report of `analyze` on one layer, in words of at most 80 columns and as JSON.
 
 The JSON object has these keys; what does not exist or is not finite is null:
 
-file, version; model (name, dim, heads, dt); regime ("globally stable", "locally stable",
-"undecided") and scope ("covariance and mean", "covariance"); equilibrium and other_equilibria
-(mean, covariance, rank, method, residual, existence_radius, covariance_abscissa, mean_abscissa,
-covariance_is_stable, mean_is_stable, is_isolated, mean_is_unique); no_equilibrium (the reason);
-rate, optimal_rate; certificate (kind, statement, scope, margin); not_certified (kind, reason and
-margin of each attempt that failed); analysis (poles as [re, im], abscissas, time_constants,
-margins, norms, and reasons for what is null); no_analysis (the reason); observations (start, depth,
-outcome, text, escape_depth); plots (paths), plots_missing (reasons by name); requirement (regime,
-met).
+file, version; model (name, dim, heads, dt); regime ("globally stable", "semiglobally stable",
+"locally stable", "undecided") and scope ("covariance and mean", "covariance"); equilibrium (the
+first positive definite one), singular_limit (a stable one of lower rank where there is none) and
+other_equilibria (mean, covariance, rank, method, residual, existence_radius, covariance_abscissa,
+mean_abscissa, covariance_is_stable, mean_is_stable, leaf_is_stable, transverse_abscissa,
+is_isolated, mean_is_unique); no_equilibrium (the reason); rate, optimal_rate; certificate, the
+strongest one, and certificates, all (kind, statement, scope, margin, method, level and
+largest_step of a semiglobal one); not_certified (kind, reason and margin of each attempt that
+failed); analysis (poles as [re, im], abscissas, time_constants, margins, norms, and reasons for
+what is null); no_analysis (the reason); observations (start, depth, outcome, text, escape_depth);
+plots (paths), plots_missing (reasons by name); requirement (regime, met).
 """
 
 from __future__ import annotations
@@ -24,11 +26,26 @@ import numpy as np
 from gausscontrol._version import __version__
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis
-from gausscontrol.cli.findings import Findings, reason
+from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.discrete import SemiglobalStability
+from gausscontrol.certificates.stability import GlobalStability
+from gausscontrol.cli.findings import START_FACTOR, Findings, reason
+from gausscontrol.cli.observation import Observation
 
-__all__ = ["as_json", "in_words"]
+__all__ = [
+    "as_json",
+    "in_words",
+    "layer_json",
+    "observations_json",
+    "observed_words",
+    "plain",
+    "plot_words",
+    "wrapped",
+]
 
 COLUMNS = 80
+# More equilibria than this are counted, not listed.
+LISTED = 12
 
 
 def in_words(found: Findings) -> str:
@@ -45,12 +62,13 @@ def in_words(found: Findings) -> str:
     parts = [
         _heading(found),
         _equilibrium_words(found),
+        _other_words(found),
         _certificate_words(found),
-        _observation_words(found),
+        observed_words(found.observations),
         _analysis_words(found),
-        _plot_words(found),
+        plot_words(found),
     ]
-    return "\n\n".join("\n".join(_wrapped(lines)) for lines in parts if lines)
+    return "\n\n".join("\n".join(wrapped(lines)) for lines in parts if lines)
 
 
 def as_json(found: Findings) -> dict[str, Any]:
@@ -65,10 +83,32 @@ def as_json(found: Findings) -> dict[str, Any]:
     dict
         With the keys listed above.
     """
-    model, certificate = found.model, found.certificate
     report = {
         "file": str(found.file),
         "version": __version__,
+        **layer_json(found),
+        "analysis": found.analysis and _analysis_json(found.analysis),
+        "no_analysis": found.no_analysis,
+        "observations": observations_json(found.observations),
+        "plots": [str(path) for path in found.plots],
+        "plots_missing": found.plots_missing,
+    }
+    return plain(report)
+
+
+def layer_json(found: Findings) -> dict[str, Any]:
+    """Return what is found of the equilibria of a layer, by the keys listed above.
+
+    Parameters
+    ----------
+    found : Findings
+
+    Returns
+    -------
+    dict
+    """
+    model, certificate = found.model, found.certificate
+    return {
         "model": {
             "name": model.name,
             "dim": model.dim,
@@ -78,37 +118,18 @@ def as_json(found: Findings) -> dict[str, Any]:
         "regime": found.regime,
         "scope": None if certificate is None else certificate.scope,
         "equilibrium": found.equilibrium and _equilibrium_json(found.equilibrium),
-        "other_equilibria": [_equilibrium_json(other) for other in found.equilibria[1:]],
+        "singular_limit": found.singular_limit and _equilibrium_json(found.singular_limit),
+        "other_equilibria": [_equilibrium_json(other) for other in found.others],
         "no_equilibrium": found.no_equilibrium,
         "rate": found.rate,
         "optimal_rate": found.optimal_rate,
-        "certificate": certificate
-        and {
-            "kind": found.regime,
-            "statement": certificate.statement,
-            "scope": certificate.scope,
-            "margin": certificate.margin,
-        },
+        "certificate": certificate and _certificate_json(found.regime, certificate),
+        "certificates": [_certificate_json(*item) for item in found.certificates.items()],
         "not_certified": [
             {"kind": regime, "reason": reason(error), "margin": error.margin}
-            for regime, error in found.refused
+            for regime, error in found.refused.items()
         ],
-        "analysis": found.analysis and _analysis_json(found.analysis),
-        "no_analysis": found.no_analysis,
-        "observations": [
-            {
-                "start": seen.start,
-                "depth": seen.depth,
-                "outcome": seen.outcome,
-                "text": seen.text,
-                "escape_depth": None if seen.response is None else seen.response.blow_up_time,
-            }
-            for seen in found.observations
-        ],
-        "plots": [str(path) for path in found.plots],
-        "plots_missing": found.plots_missing,
     }
-    return _plain(report)
 
 
 # -- the report in words --------------------------------------------------------------------------
@@ -122,58 +143,108 @@ def _heading(found: Findings) -> list[str]:
 
 
 def _equilibrium_words(found: Findings) -> list[str]:
-    if found.equilibrium is None:
-        return [f"{found.no_equilibrium[0].upper()}{found.no_equilibrium[1:]}."]
-    lines = str(found.equilibrium).splitlines()
-    for other in found.equilibria[1:]:
-        low, high = np.linalg.eigvalsh(other.covariance)[[0, -1]]
-        stable = "stable" if other.is_stable else "not stable"
-        lines.append(
-            f"  another equilibrium  covariance spectrum {low:.6g} to {high:.6g} [x]^2, {stable}, "
-            f"covariance abscissa {other.covariance_abscissa:.4g} per unit depth"
-        )
+    if found.equilibrium is not None:
+        return str(found.equilibrium).splitlines()
+    lines = [f"{found.no_equilibrium[0].upper()}{found.no_equilibrium[1:]}."]
+    limit = found.singular_limit
+    if limit is not None:
+        which = f"rank {limit.rank}" if limit.rank else "rank 0, Sigma = 0"
+        lines += [
+            f"Singular limit: {which}, attracts every covariance near it by the linearisation; "
+            "not certified.",
+            *str(limit).splitlines()[1:],
+        ]
     return lines
+
+
+def _other_words(found: Findings) -> list[str]:
+    others = found.others
+    if not others:
+        return []
+    title = "Other equilibria" if found.point else "Equilibria of lower rank"
+    rows = [_other_row(other, found.model.dim) for other in others[:LISTED]]
+    lines = [
+        f"{title} (covariance only, abscissae per unit depth):",
+        "  rank   tr Sigma   covariance   abscissa   on its leaf   across it",
+        *rows,
+    ]
+    if len(others) > LISTED:
+        lines.append(f"  and {len(others) - LISTED} more; --json has them all")
+    return lines
+
+
+def _other_row(equilibrium: Equilibrium, dim: int) -> str:
+    words = {True: "stable", False: "not stable"}
+    singular = equilibrium.rank < dim
+    # On the leaf of the zero matrix there is nothing else.
+    leaf = words[equilibrium.leaf_is_stable] if singular and equilibrium.rank else "-"
+    across = f"{equilibrium.transverse_abscissa:.4g}" if singular else "-"
+    note = "   continuum" if equilibrium.is_isolated is False else ""
+    return (
+        f"  {equilibrium.rank:>4}   {np.trace(equilibrium.covariance):>8.4g}"
+        f"   {words[equilibrium.covariance_is_stable]:<10}"
+        f"   {equilibrium.covariance_abscissa:>8.4g}   {leaf:<11}   {across:>9}{note}"
+    )
 
 
 def _certificate_words(found: Findings) -> list[str]:
     if found.equilibrium is None:
-        return ["Certificate: none, for there is no equilibrium to certify."]
-    certificate, lines = found.certificate, []
-    if certificate is not None:
-        lines.append(f"{found.regime.capitalize()}, certified: {certificate.statement}.")
-        lines.append(f"  rate    {_rate_words(found)}")
+        return ["Certificate: none, for there is no positive definite equilibrium to certify."]
+    lines = []
+    for regime, certificate in found.certificates.items():
+        lines.append(f"{regime.capitalize()}, certified: {certificate.statement}.")
+        if isinstance(certificate, SemiglobalStability):
+            lines += [
+                f"  set     W(Sigma) = tr(X Sigma) - log det(X Sigma) - d <= "
+                f"{certificate.level:.6g}, X the inverse of Sigma*; it holds "
+                f"{START_FACTOR:g} Sigma*",
+                f"  step    dt = {found.model.dt:g}; every dt below "
+                f"{certificate.largest_step:.6g} serves this set",
+            ]
+        else:
+            if isinstance(certificate, GlobalStability):
+                lines.append(f"  method  {certificate.method}")
+            lines.append(f"  rate    {_rate_words(found)}")
         lines.append(f"  scope   {_scope_words(certificate.scope)}")
         lines.append(f"  margin  {certificate.margin:.4g}")
-    else:
-        lines.append("No certificate of stability.")
-        lines.append(f"  rate    {_rate_words(found)}")
-    for regime, error in found.refused:
-        short = "" if error.margin is None else f" It falls short by {max(-error.margin, 0):.4g}."
-        lines.append(f"Not certified as {regime}: {reason(error)}.{short}")
+    if not lines:
+        lines = ["No certificate of stability.", f"  rate    {_rate_words(found)}"]
+    for regime, error in found.refused.items():
+        # The refusals for discrete depth carry no shortfall of the layer itself.
+        short = error.margin is not None and not found.model.dt
+        fell = f" It falls short by {max(-error.margin, 0):.4g}." if short else ""
+        lines.append(f"Not certified as {regime}{_which_set(regime)}: {reason(error)}.{fell}")
     return lines
 
 
+def _which_set(regime: str) -> str:
+    return f" from {START_FACTOR:g} Sigma*" if regime.startswith("semi") else ""
+
+
 def _rate_words(found: Findings) -> str:
-    optimum = f"optimum {found.optimal_rate:.6g} (2 tr A/d)"
+    best = found.optimal_rate
+    optimum = "" if best is None else f", optimum {best:.6g} (2 tr A/d)"
     if found.rate is not None:
-        return f"{found.rate:.6g} per unit depth, {optimum}"
+        return f"{found.rate:.6g} per unit depth{optimum}"
     linear = -found.equilibrium.covariance_abscissa
     verb = "decays" if linear > 0 else "grows"
+    missing = "none certified" if found.model.dt else "none certified globally"
     return (
-        f"none certified globally, {optimum}; by the linearisation a small deviation of the "
+        f"{missing}{optimum}; by the linearisation a small deviation of the "
         f"covariance {verb} at {abs(linear):.6g} per unit depth"
     )
 
 
 def _scope_words(scope: str) -> str:
     if scope == "covariance":
-        return "covariance; not the mean, since M + Vbar is not verified to be Hurwitz"
+        return "covariance; not the mean, which is not verified to be stable"
     return scope
 
 
-def _observation_words(found: Findings) -> list[str]:
+def observed_words(observations: list[Observation]) -> list[str]:
+    """Return the lines that tell the observations."""
     lines = ["Observed along trajectories, not certified:"]
-    return lines + [f"  from {seen.start}: {seen.text}" for seen in found.observations]
+    return lines + [f"  from {seen.start}: {seen.text}" for seen in observations]
 
 
 def _analysis_words(found: Findings) -> list[str]:
@@ -182,12 +253,14 @@ def _analysis_words(found: Findings) -> list[str]:
     return [f"Linear analysis: none, {found.no_analysis}."] if found.no_analysis else []
 
 
-def _plot_words(found: Findings) -> list[str]:
+def plot_words(found: Any) -> list[str]:
+    """Return the lines that tell which pictures were drawn, and why others were not."""
     lines = [f"Wrote {path}" for path in found.plots]
     return lines + [f"Not drawn: {name}, {why}" for name, why in found.plots_missing.items()]
 
 
-def _wrapped(lines: list[str]) -> Iterator[str]:
+def wrapped(lines: list[str]) -> Iterator[str]:
+    """Break lines beyond 80 columns and indent what follows."""
     for line in lines:
         if len(line) <= COLUMNS:
             yield line
@@ -218,10 +291,38 @@ def _equilibrium_json(equilibrium: Equilibrium) -> dict[str, Any]:
         "mean_abscissa",
         "covariance_is_stable",
         "mean_is_stable",
+        "leaf_is_stable",
+        "transverse_abscissa",
         "is_isolated",
         "mean_is_unique",
     )
     return {name: getattr(equilibrium, name) for name in names}
+
+
+def _certificate_json(regime: str, certificate: Certificate) -> dict[str, Any]:
+    names = ("method", "level", "largest_step")
+    return {
+        "kind": regime,
+        "statement": certificate.statement,
+        "scope": certificate.scope,
+        "margin": certificate.margin,
+        # Each kind of certificate has some of these.
+        **{name: getattr(certificate, name, None) for name in names},
+    }
+
+
+def observations_json(observations: list[Observation]) -> list[dict[str, Any]]:
+    """Return the observations by the keys listed above."""
+    return [
+        {
+            "start": seen.start,
+            "depth": seen.depth,
+            "outcome": seen.outcome,
+            "text": seen.text,
+            "escape_depth": None if seen.response is None else seen.response.blow_up_time,
+        }
+        for seen in observations
+    ]
 
 
 def _analysis_json(analysis: EquilibriumAnalysis) -> dict[str, Any]:
@@ -247,14 +348,14 @@ def _analysis_json(analysis: EquilibriumAnalysis) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what `json` takes: plain numbers and lists, None for what is not finite."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
