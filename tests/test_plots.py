@@ -16,8 +16,12 @@ from problems import (
 )
 
 import gausscontrol as gct
-from gausscontrol import plots
-from gausscontrol.plots import ellipse_plot, moment_plot, save_picture, spectrum_plot
+from gausscontrol.plots import (
+    ellipse_plot,
+    moment_plot,
+    save_picture,
+    spectrum_plot,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -196,7 +200,7 @@ def test_ellipses_tell_start_end_and_depth(rotating):
     bar = [other for other in plot.figure.axes if other is not axis]
     assert [other.get_ylabel() for other in bar] == ["depth t"]
     ellipses = [line for line in plot.lines[0, 0] if line.get_linestyle() == "-"][:-1]
-    assert 3 <= len(ellipses) <= plots.ELLIPSES + 1
+    assert 3 <= len(ellipses) <= ELLIPSES + 1
     assert max(line.get_linewidth() for line in ellipses) == ellipses[-1].get_linewidth()
     assert ellipses[0].get_color() != ellipses[-1].get_color()
 
@@ -218,7 +222,7 @@ def test_ellipses_of_rank_one_are_segments(segment):
 def test_ellipses_before_an_escape_stay_readable(escaping):
     plot = ellipse_plot(escaping)
     widths = [np.ptp(line.get_ydata()) for line in plot.lines[0, 0][:-1]]
-    assert widths[-1] <= 2 * plots.OUTGROWN * widths[0]
+    assert widths[-1] <= 2 * OUTGROWN * widths[0]
     assert "escape at t = 0.70234" in labels(plot.axes[0, 0])
     assert any("last drawn" in label for label in labels(plot.axes[0, 0]))
 
@@ -309,7 +313,8 @@ def test_spectrum_plot_shades_the_certified_half_plane():
 
 
 def test_spectrum_plot_of_an_unstable_point():
-    axis = spectrum_plot(gct.analyze(cubic_factor().model)).axes[0, 0]
+    model = cubic_factor().model
+    axis = spectrum_plot(gct.analyze(model, gct.find_equilibrium(model))).axes[0, 0]
     assert labels(axis)[-1] == "abscissa 2, not stable"
     assert not axis.patches
     assert axis.get_xlim()[1] > 2
@@ -386,7 +391,7 @@ def test_style_is_honoured_and_nothing_is_changed(rotating):
         assert [line.get_color() for line in plot.lines[0, 0]] == cycle[:2]
         ellipses = ellipse_plot(rotating, equilibrium=gct.find_equilibrium(ROTATING))
         assert ellipses.lines[0, 0][-1].get_color() == mpl.rcParams["text.color"] == "white"
-    assert moment_plot(rotating).lines[0, 0][0].get_color() == plots.OKABE_ITO[0]
+    assert moment_plot(rotating).lines[0, 0][0].get_color() == OKABE_ITO[0]
     assert dict(mpl.rcParams) == before
 
 

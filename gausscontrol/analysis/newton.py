@@ -25,6 +25,8 @@ MAX_ITERATIONS = 40
 # Residuals, relative to |A| + |T(I)| in whitened coordinates.
 CONVERGED = 1e-9
 STAGNATION = 0.5
+# A residual this small, times d, is rounding: nothing is left to gain.
+ROUNDING = float(np.finfo(float).eps)
 WHITENING_ERROR = 16 * float(np.finfo(float).eps)
 LOOSEST = 1e-6
 # Ratio of eigenvalues at which a covariance counts as singular.
@@ -89,7 +91,7 @@ def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
         stagnant = converged and residual >= STAGNATION * best.residual
         if best is None or residual < best.residual:
             best = Root(covariance, residual)
-        if stagnant:
+        if stagnant or best.residual < ROUNDING * model.dim:
             return best
         step = _newton_step(white, rate)
         if step is None:

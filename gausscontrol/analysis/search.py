@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import RK23
 
-from gausscontrol.linalg.symmetric import is_positive_definite, symmetrise
+from gausscontrol.linalg.symmetric import is_positive_definite, symmetrise, vech_index
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.systems.integrate import FactorFlow
+from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow
 
 __all__ = ["Arrival", "balanced_covariance", "default_starts", "follow_flow"]
 
@@ -26,6 +26,10 @@ FLOW_STEPS = 500
 SINGULAR_RATIO = 1e-6
 # Share of attention in the drift below which Sigma is on its way to zero.
 COLLAPSED = 1e-12
+# Ratio of the diagonal of a Cholesky factor below which the factor flow takes over.
+DEGENERATE = 1e-2
+# Steps of the covariance flow between two looks at where it is, which cost as much as a step.
+LOOK = 3
 # Growth of L beyond which a trajectory counts as escaping.
 ESCAPED = 1e6
 SPREAD = 1.0
@@ -37,7 +41,7 @@ class Arrival:
 
     factor: np.ndarray
     settled: bool
-    reason: str  # "settled", "escape", "singular" or "unsettled"
+    reason: str  # "settled", "escape", "singular", "unsettled"; within this module "degenerate"
 
 
 def balanced_covariance(model: GaussianTransformer) -> np.ndarray | None:
@@ -129,25 +133,65 @@ def follow_flow(
     if model.dt:
         return _iterate_map(model, factor, tolerance, steps)
     dim, rank = factor.shape
+    if rank < dim:
+        return _follow_factor(_still(model), factor, tolerance, steps)
     # In coordinates whitened at the start tolerances mean the same in every direction.
-    frame = factor if rank == dim else np.eye(dim)
-    white = model.in_coordinates(np.linalg.inv(frame), frame)
+    white = _still(model.in_coordinates(np.linalg.inv(factor), factor))
+    arrival = _follow_covariance(white, tolerance, steps)
+    if arrival.reason == "degenerate":
+        arrival = _follow_factor(white, arrival.factor, tolerance, steps)
+    return Arrival(factor @ arrival.factor, arrival.settled, arrival.reason)
+
+
+def _still(model: GaussianTransformer) -> MomentField:
     # Without b and k the mean stays at zero, and does not steer the steps.
-    field = MomentField(white.A, white.heads, np.zeros(dim), np.zeros((white.n_heads, dim)))
-    flow = FactorFlow(lambda t: field, dim, rank)
-    L = np.eye(dim) if rank == dim else factor
-    state, size = np.concatenate([np.zeros(dim), L.reshape(-1)]), np.abs(L).max()
+    dim = model.dim
+    return MomentField(model.A, model.heads, np.zeros(dim), np.zeros((model.n_heads, dim)))
+
+
+def _follow_covariance(field: MomentField, tolerance: float, steps: int) -> Arrival:
+    # From I, as long as Sigma is well conditioned: cheaper steps than those of a factor.
+    dim = field.dim
+    flow, L = CovarianceFlow(lambda t: field, dim, constant=True), np.eye(dim)
+    index = vech_index(dim)
+    state = np.concatenate([np.zeros(dim), L[index.rows, index.columns]])
+    with np.errstate(all="ignore"):
+        solver = RK23(flow.rate, 0.0, state, np.inf, rtol=FLOW_RTOL, atol=1e-9)
+        for step in range(1, steps + 1):
+            solver.step()
+            if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED**2:
+                return Arrival(L, False, "escape")
+            if step % LOOK:
+                continue
+            try:
+                following = np.linalg.cholesky(flow.covariance(solver.y))
+            except np.linalg.LinAlgError:
+                return Arrival(L, False, "degenerate")
+            diagonal = following.diagonal()
+            if not diagonal.min() > DEGENERATE * diagonal.max():
+                return Arrival(L, False, "degenerate")
+            L = following
+            verdict = _verdict(field, L, tolerance)
+            if verdict:
+                return Arrival(L, verdict == "settled", verdict)
+    return Arrival(L, False, "unsettled")
+
+
+def _follow_factor(field: MomentField, L: np.ndarray, tolerance: float, steps: int) -> Arrival:
+    dim, rank = L.shape
+    flow, size = FactorFlow(lambda t: field, dim, rank), np.abs(L).max()
+    state = np.concatenate([np.zeros(dim), L.reshape(-1)])
     with np.errstate(all="ignore"):
         solver = RK23(flow.rate, 0.0, state, np.inf, rtol=FLOW_RTOL, atol=1e-9 * size)
         for _ in range(steps):
             solver.step()
             if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED * size:
-                return Arrival(factor, False, "escape")
+                return Arrival(L, False, "escape")
             L = flow.factor(solver.y)
             verdict = _verdict(field, L, tolerance)
             if verdict:
-                return Arrival(frame @ L, verdict == "settled", verdict)
-    return Arrival(frame @ L, False, "unsettled")
+                return Arrival(L, verdict == "settled", verdict)
+    return Arrival(L, False, "unsettled")
 
 
 def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:

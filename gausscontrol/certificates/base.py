@@ -50,7 +50,7 @@ class Certificate(ABC):
     @property
     def verified(self) -> bool:
         """True: an object that exists has passed its check."""
-        return self.margin > 0
+        return bool(self.margin > 0)
 
     @abstractmethod
     def verify(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import brentq
 
+from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.spectra import dense_operator, form_maximum
 from gausscontrol.certificates.base import Certificate, certified_covariance
 from gausscontrol.errors import NotCertified, ParameterError
@@ -103,8 +104,8 @@ def contraction(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) ->
     the ball |E| <= r, Banach's theorem needs rho + sqrt(|P|) kappa(r) < 1 and a residual below
     (1 - that) r.
     """
-    white, tau = model.whiten(Sigma), model.dt
-    dim = white.dim
+    point, tau = WhitenedPoint(model, Sigma), model.dt
+    white, dim = point.white, point.white.dim
     J = dense_operator(white)
     unit = 8 * len(J) * np.finfo(float).eps
     values = np.linalg.eigvalsh(P)
@@ -114,15 +115,21 @@ def contraction(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) ->
     root = np.linalg.cholesky(P)
     # |J|_P is the 2-norm of L^T J L^-T with P = L L^T.
     turned = scipy.linalg.solve_triangular(root, (root.T @ J).T, lower=True).T
-    rho = float(np.linalg.norm(turned, 2)) + unit * stretch * float(np.linalg.norm(J, 2))
-    D = np.eye(dim) + tau * (white.A + white.heads.attention(np.eye(dim)))
+    D = np.eye(dim) + tau * point.drift
     residual = svec(symmetrise(D @ D.T - np.eye(dim)))
-    nu, size = white.heads.norm_bound(), float(np.linalg.norm(D, 2))
-    rounding = unit * (1 + tau * (np.linalg.norm(white.A) + np.sqrt(dim) * nu)) ** 2
+    nu, size = point.bound + point.attention_error, float(np.linalg.norm(D, 2))
+    # What whitening lost: D is off by at most `slip`, and J by what that and T bring.
+    slip = tau * point.drift_error + unit * size
+    loss = 2 * (size + slip + tau * nu) * (slip + tau * point.attention_error)
+    rho = float(np.linalg.norm(turned, 2))
+    rho += stretch * (loss + unit * float(np.linalg.norm(J, 2)))
+    rounding = (2 * size + slip) * slip + unit * size**2
     error = stretch * np.sqrt(values[0]) * (float(np.linalg.norm(residual)) + rounding)
     if not rho < 1:
         return Contraction(1 - rho, np.inf, rho)
     radius = 2 * error / (1 - rho)
+    if not radius < 0.5:
+        return Contraction(-1.0, np.inf, rho)
     kappa = 2 * tau * nu * (radius * size + tau * nu * radius * (1 + radius))
     kappa += tau * nu * radius * (2 * size + tau * nu * radius)
     factor = rho + stretch * kappa

@@ -102,11 +102,11 @@ def natural_start(
     if equilibrium is None or equilibrium.rank < model.dim:
         gain, pull = _gain(model), np.linalg.norm(model.A, 2)
         scale = pull / gain if pull and gain else 1.0
-        return f"mu = 0, Sigma = {scale:.3g} I", (np.zeros(model.dim), scale * identity)
+        return f"mu = 0, Sigma = {_times(scale)}", (np.zeros(model.dim), scale * identity)
     Sigma = equilibrium.covariance
     middle, centre = _centre(model, equilibrium)
     size = np.exp(np.log(np.linalg.eigvalsh(Sigma)).mean()) / 4
-    where = f"{middle} + one standard deviation, Sigma = {size:.3g} I"
+    where = f"{middle} + one standard deviation, Sigma = {_times(size)}"
     return where, (centre + np.sqrt(np.diag(Sigma)), size * identity)
 
 
@@ -207,6 +207,10 @@ def _centre(model: GaussianTransformer, equilibrium: Equilibrium) -> tuple[str, 
 
 
 # -- words ----------------------------------------------------------------------------------------
+
+
+def _times(scale: float) -> str:
+    return "I" if scale == 1 else f"{scale:.3g} I"
 
 
 def _outcome(response: MomentResponse, equilibrium: Equilibrium | None) -> tuple[str, str]:

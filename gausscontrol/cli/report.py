@@ -8,7 +8,7 @@ first positive definite one), singular_limit (a stable one of lower rank where t
 other_equilibria (mean, covariance, rank, method, residual, existence_radius, covariance_abscissa,
 mean_abscissa, covariance_is_stable, mean_is_stable, leaf_is_stable, transverse_abscissa,
 is_isolated, mean_is_unique); no_equilibrium (the reason); rate, optimal_rate; certificate, the
-strongest one, and certificates, all (kind, statement, scope, margin, method, level and
+strongest one, and certificates, all (kind, statement, scope, margin, method, radius; level and
 largest_step of a semiglobal one); not_certified (kind, reason and margin of each attempt that
 failed); analysis (poles as [re, im], abscissas, time_constants, margins, norms, and reasons for
 what is null); no_analysis (the reason); observations (start, depth, outcome, text, escape_depth);
@@ -149,11 +149,11 @@ def _equilibrium_words(found: Findings) -> list[str]:
     limit = found.singular_limit
     if limit is not None:
         which = f"rank {limit.rank}" if limit.rank else "rank 0, Sigma = 0"
-        lines += [
+        lines.append(
             f"Singular limit: {which}, attracts every covariance near it by the linearisation; "
-            "not certified.",
-            *str(limit).splitlines()[1:],
-        ]
+            "not certified."
+        )
+        lines += str(limit).splitlines()[1:]
     return lines
 
 
@@ -194,17 +194,19 @@ def _certificate_words(found: Findings) -> list[str]:
     for regime, certificate in found.certificates.items():
         lines.append(f"{regime.capitalize()}, certified: {certificate.statement}.")
         if isinstance(certificate, SemiglobalStability):
+            step = f"{certificate.largest_step:.6g}"
             lines += [
-                f"  set     W(Sigma) = tr(X Sigma) - log det(X Sigma) - d <= "
-                f"{certificate.level:.6g}, X the inverse of Sigma*; it holds "
-                f"{START_FACTOR:g} Sigma*",
-                f"  step    dt = {found.model.dt:g}; every dt below "
-                f"{certificate.largest_step:.6g} serves this set",
+                f"  set     W <= {certificate.level:.6g}, which holds {START_FACTOR:g} Sigma*",
+                "  W       tr(X Sigma) - log det(X Sigma) - d, X the inverse of Sigma*",
+                f"  step    dt = {found.model.dt:g}; every dt below {step} serves this set",
             ]
         else:
             if isinstance(certificate, GlobalStability):
                 lines.append(f"  method  {certificate.method}")
-            lines.append(f"  rate    {_rate_words(found)}")
+            lines += [
+                f"  radius  {certificate.radius:.1e} (whitened), holds an exact equilibrium",
+                f"  rate    {_rate_words(found)}",
+            ]
         lines.append(f"  scope   {_scope_words(certificate.scope)}")
         lines.append(f"  margin  {certificate.margin:.4g}")
     if not lines:
@@ -300,7 +302,7 @@ def _equilibrium_json(equilibrium: Equilibrium) -> dict[str, Any]:
 
 
 def _certificate_json(regime: str, certificate: Certificate) -> dict[str, Any]:
-    names = ("method", "level", "largest_step")
+    names = ("method", "radius", "level", "largest_step")
     return {
         "kind": regime,
         "statement": certificate.statement,

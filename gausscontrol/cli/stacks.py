@@ -6,9 +6,9 @@ A stack acts once, so it has no equilibrium of its own: what is certified is sai
 
 The JSON object has these keys; what does not exist is null:
 
-file, version; stack (dim, layers, depth); layers, a list (index, start, stop, and the keys model
-to not_certified of the report of one layer); regime, the weakest of the layers'; observations,
-plots, plots_missing and requirement, as in that report.
+file, version; stack (dim, layers, depth); layers, a list (index, start, stop, trace_after, which
+is observed, and the keys model to not_certified of the report of one layer); regime, the weakest
+of the layers'; observations, plots, plots_missing and requirement, as in that report.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gausscontrol import plots
 from gausscontrol._version import __version__
@@ -50,6 +52,18 @@ class StackFindings:
     def title(self) -> str:
         """What to call the stack."""
         return self.file.stem
+
+    @property
+    def traces(self) -> list[float | None]:
+        """Tr Sigma after each layer of the trajectory, None past an escape. [x]^2."""
+        response = self.observations[0].response
+        after: list[float | None] = [None] * len(self.layers)
+        if response is not None:
+            ends = self.stack.boundaries[1:]
+            seen = np.flatnonzero(ends <= response.t[-1] * (1 + 1e-9))
+            columns = [int(np.abs(response.t - ends[i]).argmin()) for i in seen]
+            after[: len(columns)] = [float(np.trace(response.covariance[..., n])) for n in columns]
+        return after
 
     @property
     def regime(self) -> str:
@@ -138,7 +152,10 @@ def stack_in_words(found: StackFindings) -> str:
         f"{found.title}: stack of {len(stack)} layers, d = {stack.dim}, depth {stack.depth:.6g} "
         f"({found.file})"
     )
-    parts = [[heading], _table(found), observed_words(found.observations), plot_words(found)]
+    seen = observed_words(found.observations)
+    traces = ["-" if trace is None else f"{trace:.4g}" for trace in found.traces]
+    seen.append(f"  tr Sigma after each layer: {', '.join(traces)} [x]^2")
+    parts = [[heading], _table(found), seen, plot_words(found)]
     return "\n\n".join("\n".join(wrapped(lines)) for lines in parts if lines)
 
 
@@ -205,8 +222,14 @@ def stack_as_json(found: StackFindings) -> dict[str, Any]:
         "version": __version__,
         "stack": {"dim": stack.dim, "layers": len(stack), "depth": stack.depth},
         "layers": [
-            {"index": i, "start": ends[i], "stop": ends[i + 1], **layer_json(layer)}
-            for i, layer in enumerate(found.layers)
+            {
+                "index": i,
+                "start": ends[i],
+                "stop": ends[i + 1],
+                "trace_after": trace,
+                **layer_json(layer),
+            }
+            for i, (layer, trace) in enumerate(zip(found.layers, found.traces, strict=True))
         ],
         "regime": found.regime,
         "observations": observations_json(found.observations),

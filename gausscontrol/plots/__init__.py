@@ -1,0 +1,15 @@
+"""Pictures of responses, spectra and phase planes (Theory 1.6, 2.3, 4.2).
+
+Every function takes `ax=` and `title=` and returns a `ct.ControlPlot`. matplotlib is imported in
+this folder only.
+"""
+
+from gausscontrol.plots.ellipses import ellipse_plot
+from gausscontrol.plots.figures import save_picture
+from gausscontrol.plots.moments import moment_plot
+from gausscontrol.plots.spectrum import spectrum_plot
+
+__all__ = ["PICTURES", "ellipse_plot", "moment_plot", "save_picture", "spectrum_plot"]
+
+# What the command line writes.
+PICTURES = ("moments.png", "ellipses.png", "spectrum.png")
