@@ -11,6 +11,7 @@ copyright = "2026, the gausscontrol developers"  # noqa: A001 - Sphinx fixes thi
 version = release = gausscontrol.__version__
 
 extensions = [
+    "matplotlib.sphinxext.plot_directive",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
@@ -24,6 +25,13 @@ html_title = f"gausscontrol {release}"
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections carry shapes and units, which annotations cannot
 autodoc_member_order = "bysource"
+
+# Pictures are drawn from the code that stands in the pages, when these are built.
+plot_include_source = True
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 150)]
+
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

@@ -37,7 +37,7 @@ from gausscontrol.model.files import load_model, save_model
 from gausscontrol.model.moments import pack, unpack
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.plots import ellipse_plot, moment_plot, spectrum_plot
+from gausscontrol.plots import ellipse_plot, moment_plot, phase_plot, spectrum_plot
 from gausscontrol.systems.iosys import MomentSystem, covariance_label, moment_system
 from gausscontrol.systems.response import MomentResponse, moment_response
 
@@ -84,6 +84,7 @@ __all__ = [
     "moment_response",
     "moment_system",
     "pack",
+    "phase_plot",
     "place_mean",
     "riccati",
     "save_model",

@@ -22,6 +22,8 @@ from gausscontrol.plots import (
     save_picture,
     spectrum_plot,
 )
+from gausscontrol.plots.ellipses import ELLIPSES, OUTGROWN
+from gausscontrol.plots.figures import OKABE_ITO
 
 
 @pytest.fixture(autouse=True)

@@ -90,7 +90,7 @@ def certified_models(count, seed):
         dim, heads = int(rng.integers(1, 6)), int(rng.integers(1, 4))
         if index % 20 == 19:
             model = random_model(rng, dim, heads)
-            found = gct.find_equilibria(model, starts=1)
+            found = gct.find_equilibria(model, rank=dim, starts=1)
         else:
             make = near_marginal if index % 2 else planted
             model, Sigma = make(rng, dim, heads)

@@ -222,7 +222,7 @@ def certify_global_stability(
     method, evidence = _decide(model, Sigma, method)
     return GlobalStability(
         model=model,
-        statement=_global_statement(evidence.mean_stable),
+        statement=_global_statement(evidence),
         scope=_scope(evidence.mean_stable),
         margin=evidence.margin,
         data=evidence.data,
@@ -319,9 +319,15 @@ def _decide(model: GaussianTransformer, Sigma: np.ndarray, method: str) -> tuple
     return "riccati", evidence
 
 
-def _global_statement(mean_stable: bool) -> str:
-    subject = "every Gaussian with" if mean_stable else "the covariance of every Gaussian with"
-    return f"{subject} Sigma_0 > 0 tends to the one positive definite equilibrium"
+def _global_statement(evidence: Evidence) -> str:
+    whose = "" if evidence.mean_stable else "the covariance of "
+    data = evidence.data
+    semidefinite = data.get("largest_gain", -np.inf) > -data["rounding"]
+    reading = ", where G <= 0 is read up to rounding" if semidefinite else ""
+    return (
+        f"{whose}every Gaussian with Sigma_0 > 0 tends to the one positive definite "
+        f"equilibrium{reading}"
+    )
 
 
 def _scope(mean_stable: bool) -> str:

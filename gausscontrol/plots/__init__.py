@@ -7,9 +7,17 @@ this folder only.
 from gausscontrol.plots.ellipses import ellipse_plot
 from gausscontrol.plots.figures import save_picture
 from gausscontrol.plots.moments import moment_plot
+from gausscontrol.plots.phase import phase_plot
 from gausscontrol.plots.spectrum import spectrum_plot
 
-__all__ = ["PICTURES", "ellipse_plot", "moment_plot", "save_picture", "spectrum_plot"]
+__all__ = [
+    "PICTURES",
+    "ellipse_plot",
+    "moment_plot",
+    "phase_plot",
+    "save_picture",
+    "spectrum_plot",
+]
 
 # What the command line writes.
 PICTURES = ("moments.png", "ellipses.png", "spectrum.png")
