@@ -21,9 +21,7 @@ def plain_system(model: GaussianTransformer) -> ct.NonlinearIOSystem:
     def update(t, x, u, params):
         mu, Sigma = x[:dim], unvech(x[dim:], dim)
         dmu = (A + V) @ mu + V @ Sigma @ B @ mu + b + u
-        dSigma = (
-            A @ Sigma + Sigma @ A.T + V @ Sigma @ B @ Sigma + Sigma @ B.T @ Sigma @ V.T
-        )
+        dSigma = A @ Sigma + Sigma @ A.T + V @ Sigma @ B @ Sigma + Sigma @ B.T @ Sigma @ V.T
         return np.concatenate([dmu, vech(dSigma)])
 
     states = dim + dim * (dim + 1) // 2

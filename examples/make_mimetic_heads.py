@@ -66,7 +66,9 @@ def check_settles(model):
 def check_escapes(model):
     growth = np.linalg.eigvals(model.V[0]).real.max()
     if gct.find_equilibria(model, rank=DIM) or not growth > 0:
-        raise RuntimeError("expected no positive definite equilibrium and a value matrix that is not Hurwitz")
+        raise RuntimeError(
+            "expected no positive definite equilibrium and a value matrix that is not Hurwitz"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gct.BlowUpWarning)  # it is what this head is for
         response = gct.moment_response(

@@ -1,6 +1,7 @@
 """The command line: what it prints, what it writes, and the code it leaves with."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import re
@@ -17,7 +18,7 @@ import scipy.io
 from problems import attention_blow_up, cubic_factor, mimetic_clean, no_equilibrium
 
 import gausscontrol as gct
-from gausscontrol.cli import main
+from gausscontrol.cli import findings, main
 from gausscontrol.plots import PICTURES
 
 DATA = Path(__file__).resolve().parents[1] / "examples" / "data"
@@ -33,6 +34,15 @@ LOCAL = gct.GaussianTransformer(
 COVARIANCE_ONLY = gct.GaussianTransformer(np.eye(2), -np.eye(2), np.eye(2))
 UNSTABLE = cubic_factor().model
 NONE = no_equilibrium().model
+LAYERS = gct.GaussianTransformer(
+    [[0.5, 0.3], [-0.3, 0.5]], np.eye(2), -0.5 * np.eye(2), [1.0, 0.0], dt=0.25
+)
+# q has a kernel, and (G, A) is observable.
+RICCATI = gct.GaussianTransformer([[1, 1], [-1, 1]], np.diag([1.0, 0.0]), -np.eye(2))
+SINGULAR = gct.GaussianTransformer(np.diag([1.0, 1.0, -1.0]), np.eye(3), -np.eye(3))
+STACK = gct.LayerStack(
+    [gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2)), NONE, LAYERS], [3, 0.5, 0.25]
+)
 NO_MEAN = gct.GaussianTransformer(
     np.eye(2), [np.eye(2), np.zeros((2, 2))], [-np.eye(2), np.eye(2)], b=[1.0, 0.0]
 )
@@ -44,11 +54,13 @@ KEYS = [
     "regime",
     "scope",
     "equilibrium",
+    "singular_limit",
     "other_equilibria",
     "no_equilibrium",
     "rate",
     "optimal_rate",
     "certificate",
+    "certificates",
     "not_certified",
     "analysis",
     "no_analysis",
@@ -59,28 +71,35 @@ KEYS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def _findings():
+    """Investigate every model once, whatever options it is reported with."""
+    kept = {}
+
+    def once(file, model):
+        if (file, model) not in kept:
+            kept[file, model] = findings.investigate(file, model)
+        return dataclasses.replace(kept[file, model], plots=[], plots_missing={})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gausscontrol.cli.investigate", once)
+        yield
+
+
 @pytest.fixture(name="run", scope="module")
-def _run(tmp_path_factory):
-    """Run `gausscontrol analyze` on a model or a path: code, lines out, lines on stderr.
+def _run(tmp_path_factory, _findings):
+    """Run a command, `analyze` by default, on a model or a path: code, out, lines on stderr."""
+    folder = tmp_path_factory.mktemp("models")
 
-    What runs twice with the same options runs once, unless it writes pictures.
-    """
-    folder, kept = tmp_path_factory.mktemp("models"), {}
-
-    def run(model, *options):
-        key = (id(model), *options)
-        if key in kept and "--plots" not in options:
-            return kept[key][1]
+    def run(model, *options, command="analyze"):
         path = model
-        if isinstance(model, gct.GaussianTransformer):
+        if isinstance(model, (gct.GaussianTransformer, gct.LayerStack)):
             path = folder / "layer.npz"
             gct.save_model(path, model)
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main(["analyze", str(path), *map(str, options)])
-        result = code, out.getvalue(), err.getvalue().splitlines()
-        kept[key] = model, result  # the model too, so that its id stays its own
-        return result
+            code = main([command, str(path), *map(str, options)])
+        return code, out.getvalue(), err.getvalue().splitlines()
 
     return run
 
@@ -209,17 +228,264 @@ def test_observations_say_what_a_trajectory_did(run, model, outcome):
 
 
 def test_layers_are_followed_in_whole_layers(run, tmp_path):
-    model = gct.GaussianTransformer(
-        [[0.5, 0.3], [-0.3, 0.5]], np.eye(2), -0.5 * np.eye(2), [1.0, 0.0], dt=0.25
-    )
-    code, out, _ = run(model, "--json", "--plots", tmp_path / "p")
+    code, out, _ = run(LAYERS, "--json", "--plots", tmp_path / "p")
     report = json.loads(out)
     assert code == 0
     assert report["model"]["dt"] == 0.25
     assert report["observations"][0]["outcome"] == "approaches"
     assert report["observations"][0]["depth"] % 0.25 == 0
     assert report["not_certified"][0]["kind"] == "globally stable"
+    assert report["optimal_rate"] is report["rate"] is None
     assert len(report["plots"]) == 3
+
+
+def test_layers_get_a_set_where_they_are_balanced(run):
+    model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2), dt=0.01)
+    report = json.loads(run(model, "--json", "--require", "semiglobally stable")[1])
+    expected = gct.certify_semiglobal_stability(model, 2 * np.eye(2), 8 * np.eye(2))
+    assert report["requirement"]["met"]
+    assert report["regime"] == "semiglobally stable"
+    assert [entry["kind"] for entry in report["certificates"]] == [
+        "semiglobally stable",
+        "locally stable",
+    ]
+    assert report["certificate"]["level"] == pytest.approx(expected.level)
+    assert report["certificate"]["largest_step"] == pytest.approx(expected.largest_step)
+    text = joined(run(model)[1])
+    assert f"set W <= {expected.level:.6g}, which holds 4 Sigma*" in text
+    assert f"every dt below {expected.largest_step:.6g} serves this set" in text
+    assert "Not certified as globally stable: no equilibrium attracts globally" in text
+
+
+def test_layers_say_why_there_is_no_set(run):
+    code, out, err = run(LAYERS, "--require", "semiglobally stable")
+    text = joined(out)
+    assert code == len(err) == 1
+    assert "Locally stable, certified" in text
+    assert "Not certified as semiglobally stable from 4 Sigma*: expected a balanced one" in text
+    assert "required semiglobally stable, found locally stable: expected a balanced" in err[0]
+    assert run(LAYERS, "--require", "locally stable")[0] == 0
+
+
+def test_riccati_criterion_has_no_optimum(run):
+    report = json.loads(run(RICCATI, "--json")[1])
+    assert report["certificate"]["method"] == "riccati"
+    assert report["rate"] == pytest.approx(2)
+    assert report["optimal_rate"] is None
+    text = joined(run(RICCATI)[1])
+    assert "method riccati" in text
+    assert re.search(r"rate 2 per unit depth scope", text)
+
+
+# -- equilibria of lower rank ---------------------------------------------------------------------
+
+
+def test_singular_limit_is_told_and_not_certified(run, tmp_path):
+    code, out, _ = run(SINGULAR, "--plots", tmp_path, "--require", "locally stable")
+    text = joined(out)
+    assert code == 1
+    assert "No positive definite equilibrium found" in text
+    assert "Singular limit: rank 2, attracts every covariance near it by the" in text
+    assert "not certified" in text
+    assert "approaches the equilibrium of rank 2" in text
+    assert "attention form margin none: the covariance is singular" in text
+    assert len(list(tmp_path.iterdir())) == 3
+    report = json.loads(run(SINGULAR, "--json")[1])
+    assert report["equilibrium"] is report["certificate"] is None
+    assert (report["singular_limit"]["rank"], report["regime"]) == (2, "undecided")
+    np.testing.assert_allclose(
+        report["singular_limit"]["covariance"], np.diag([1.0, 1.0, 0.0]), atol=1e-9
+    )
+
+
+def test_a_layer_that_forgets_tends_to_zero(run):
+    text = joined(run(gct.GaussianTransformer(-np.eye(2), np.eye(2), -np.eye(2)))[1])
+    assert "Singular limit: rank 0, Sigma = 0, attracts every covariance near it" in text
+
+
+def test_other_equilibria_take_a_line_each(run):
+    _, out, _ = run(SINGULAR)
+    lines = out.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("Other equilibria"))
+    others = [e for e in gct.find_equilibria(SINGULAR) if e.rank < 2]
+    rows = lines[head + 2 : head + 2 + len(others)]
+    assert [int(row.split()[0]) for row in rows] == [e.rank for e in others]
+    assert [row.endswith("continuum") for row in rows] == [e.is_isolated is False for e in others]
+    assert lines[head + 2 + len(others)] == ""
+    _, out, _ = run(NONE)
+    assert "Equilibria of lower rank" in out
+
+
+def test_a_stable_zero_beside_a_threshold_is_listed(run):
+    report = json.loads(run(UNSTABLE, "--json")[1])
+    assert report["equilibrium"]["rank"] == 1
+    assert report["singular_limit"] is None
+    [zero] = report["other_equilibria"]
+    assert (zero["rank"], zero["covariance_is_stable"]) == (0, True)
+
+
+# -- stacks ---------------------------------------------------------------------------------------
+
+STACK_KEYS = [
+    "file",
+    "version",
+    "stack",
+    "layers",
+    "regime",
+    "observations",
+    "plots",
+    "plots_missing",
+    "requirement",
+]
+
+
+def test_stack_report_has_a_row_for_each_layer(run, tmp_path):
+    code, out, _ = run(STACK, "--plots", tmp_path)
+    text = joined(out)
+    assert code == 0
+    assert out.startswith("layer: stack of 3 layers, d = 2, depth 3.75")
+    rows = [line.split() for line in out.splitlines() if re.match(r"  \d ", line)]
+    assert [row[:5] for row in rows] == [
+        ["0", "0", "to", "3", "flow"],
+        ["1", "3", "to", "3.5", "flow"],
+        ["2", "3.5", "to", "3.75", "layer"],
+    ]
+    assert ["globally" in row for row in rows] == [True, False, False]
+    assert "undecided" in rows[1]
+    assert "locally" in rows[2]
+    assert "Layer 1 not globally stable: no positive definite equilibrium: " in text
+    assert "Layer 2 not globally stable: no equilibrium attracts globally" in text
+    assert "Observed along trajectories, not certified: from mu = mu*" in text
+    assert "Not drawn: spectrum.png, a stack acts once" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ellipses.png", "moments.png"]
+    assert max(map(len, out.splitlines()[1:])) <= 80
+
+
+def test_stack_json(run):
+    report = json.loads(run(STACK, "--json")[1], parse_constant=no_constants)
+    assert list(report) == STACK_KEYS
+    assert report["stack"] == {"dim": 2, "layers": 3, "depth": 3.75}
+    assert report["regime"] == "undecided"
+    first, second, _ = report["layers"]
+    assert first["rate"] == pytest.approx(2)
+    assert second["no_equilibrium"]
+    # The trajectory is that of the library.
+    seen = report["observations"][0]
+    Sigma = gct.find_equilibrium(STACK[0]).covariance
+    start = np.sqrt(np.diag(Sigma)), np.sqrt(np.linalg.det(Sigma)) / 4 * np.eye(2)
+    response = gct.moment_response(STACK, STACK.boundaries, start)
+    traces = np.trace(response.covariance)[1:]
+    np.testing.assert_allclose([layer["trace_after"] for layer in report["layers"]], traces, 1e-6)
+    assert seen["depth"] == STACK.depth
+
+
+def test_stack_requirement_holds_for_every_layer(run):
+    code, _, err = run(STACK, "--require", "locally stable")
+    assert code == 1
+    assert err[-1].startswith(
+        "gausscontrol: required locally stable, found undecided: layer 1: no positive definite"
+    )
+    assert run(STACK, "--require", "globally stable")[2][-1].count("layer 1 (and 1 more): ") == 1
+    assert run(gct.LayerStack([STABLE, STABLE], [1, 2]), "--require", "globally stable")[0] == 0
+
+
+def test_stack_that_escapes(run, tmp_path):
+    stack = gct.LayerStack([STABLE, gct.GaussianTransformer(1, 1, 1)], [1, 9])
+    report = json.loads(run(stack, "--json", "--plots", tmp_path)[1])
+    assert report["observations"][0]["outcome"] == "escapes"
+    assert 1 < report["observations"][0]["escape_depth"] < 10
+    assert report["layers"][1]["trace_after"] is None
+    assert len(report["plots"]) == 2
+
+
+# -- simulate -------------------------------------------------------------------------------------
+
+
+def test_simulate_writes_the_trajectory_of_the_library(run, tmp_path):
+    start = np.array([1.0, -1.0]), np.array([[2.0, 0.5], [0.5, 1.0]])
+    np.savez(tmp_path / "start.npz", mean=start[0], covariance=start[1])
+    options = ["--depth", 3, "--points", 7, "--initial", tmp_path / "start.npz"]
+    expected = gct.moment_response(LOCAL, np.linspace(0, 3, 7), start)
+    for name in ("run.npz", "run.json", "run.mat", "run.csv"):
+        path = tmp_path / name
+        code, out, err = run(LOCAL, *options, "--output", path, command="simulate")
+        assert (code, err) == (0, [])
+        assert f"Wrote {path}" in out
+        assert max(len(line) for line in out.splitlines() if name not in line) <= 80
+    archive = np.load(tmp_path / "run.npz")
+    np.testing.assert_array_equal(archive["t"], expected.t)
+    np.testing.assert_array_equal(archive["mean"], expected.mean)
+    np.testing.assert_array_equal(archive["covariance"], expected.covariance)
+    plain = json.loads((tmp_path / "run.json").read_text())
+    np.testing.assert_array_equal(plain["covariance"], expected.covariance)
+    np.testing.assert_array_equal(
+        scipy.io.loadmat(tmp_path / "run.mat")["covariance"], expected.covariance
+    )
+    header, *rows = (tmp_path / "run.csv").read_text().splitlines()
+    assert header == 't,mu[0],mu[1],"Sigma[0,0]","Sigma[1,0]","Sigma[1,1]"'
+    columns = np.array([row.split(",") for row in rows], dtype=float)
+    np.testing.assert_array_equal(columns[:, [1, 2]].T, expected.mean)
+    np.testing.assert_array_equal(columns[:, 4], expected.covariance[1, 0])
+
+
+def test_simulate_json_and_starts(run):
+    for start, scale in (("identity", 1.0), ("0.25", 0.25), ("0", 0.0)):
+        options = "--depth", 2, "--initial", start, "--json"
+        report = json.loads(run(STABLE, *options, command="simulate")[1])
+        assert report["initial"]["covariance"] == [[scale]]
+        response = gct.moment_response(STABLE, np.linspace(0, 2, 201), ([0.0], [[scale]]))
+        assert report["final"]["covariance"] == response.covariance[:, :, -1].tolist()
+        assert report["points"] == 201
+        assert report["escape_depth"] is report["output"] is None
+
+
+def test_simulate_warns_of_an_escape(run, tmp_path):
+    model = gct.GaussianTransformer(0, 1, 1)
+    output = tmp_path / "run.npz"
+    code, out, err = run(model, "--depth", 3, "--output", output, command="simulate")
+    assert code == 0
+    assert "escapes to infinity at depth 0.5" in out
+    assert len(err) == 1
+    archive = np.load(output)
+    assert archive["blow_up_time"] == pytest.approx(0.5)
+    assert np.isfinite(archive["covariance"]).all()
+
+
+def test_simulate_passes_through_stacks_and_layers(run, tmp_path):
+    code, out, _ = run(STACK, "--plots", tmp_path, command="simulate")
+    assert code == 0
+    assert "stack of 3 layers" in out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ellipses.png", "moments.png"]
+    _, out, _ = run(LAYERS, "--depth", 1, "--json", command="simulate")
+    assert json.loads(out)["points"] == 5
+    _, out, _ = run(STACK, "--depth", 3.25, "--json", command="simulate")
+    assert json.loads(out)["final"]["depth"] == 3.25
+
+
+def test_simulate_refuses_what_makes_no_sense(refuse, tmp_path):
+    path, stack = tmp_path / "layer.json", tmp_path / "stack.json"
+    gct.save_model(path, LAYERS)
+    gct.save_model(stack, STACK)
+    assert "--depth: expected one" in refuse("simulate", path)
+    assert "expected whole layers of depth 0.25, found 1.1; try 1" in refuse(
+        "simulate", path, "--depth", 1.1
+    )
+    assert "--depth: expected a positive" in refuse("simulate", path, "--depth", -1)
+    assert "--points: expected at least 2" in refuse("simulate", path, "--depth", 1, "--points", 1)
+    assert "the depth of the stack" in refuse("simulate", stack, "--depth", 9)
+    assert "inside residual layer 2; try 3.75" in refuse("simulate", stack, "--depth", 3.6)
+    full = ["simulate", path, "--depth", 1]
+    assert "--initial: expected identity" in refuse(*full, "--initial", "round")
+    assert "--initial: expected a scale" in refuse(*full, "--initial", "nan")
+    assert "nothing.npz" in refuse(*full, "--initial", tmp_path / "nothing.npz")
+    np.savez(tmp_path / "wrong.npz", covariance=np.eye(3))
+    assert "wrong.npz: covariance: expected" in refuse(*full, "--initial", tmp_path / "wrong.npz")
+    np.savez(tmp_path / "empty.npz", mean=np.zeros(2))
+    assert "expected covariance (2 x 2)" in refuse(*full, "--initial", tmp_path / "empty.npz")
+    assert "--output: expected a name ending" in refuse(*full, "--output", tmp_path / "run.txt")
+    assert "no/run.csv" not in refuse(*full, "--output", tmp_path / "no" / "run.csv")
+    (tmp_path / "folder.csv").mkdir()
+    assert "found a folder" in refuse(*full, "--output", tmp_path / "folder.csv")
 
 
 def test_without_a_mean_there_is_no_linear_analysis(run, tmp_path):
@@ -280,7 +546,10 @@ def test_json_is_complete_and_plain(run, tmp_path):
     assert report["regime"] == report["certificate"]["kind"] == "globally stable"
     assert report["scope"] == "covariance and mean"
     assert report["requirement"] is report["no_equilibrium"] is report["no_analysis"] is None
-    assert report["not_certified"] == report["other_equilibria"] == []
+    assert report["not_certified"] == []
+    assert report["certificates"] == [report["certificate"]]
+    assert report["singular_limit"] is None
+    assert [other["rank"] for other in report["other_equilibria"]] == [1, 1, 0]
     np.testing.assert_array_equal(report["equilibrium"]["mean"], equilibrium.mean)
     np.testing.assert_array_equal(report["equilibrium"]["covariance"], equilibrium.covariance)
     poles = np.array(report["analysis"]["poles"]) @ [1, 1j]
@@ -394,8 +663,6 @@ def test_bad_files(refuse, tmp_path):
     assert "B: expected" in refuse("analyze", tmp_path / "shape.mat")
     scipy.io.savemat(tmp_path / "nan.mat", {"A": np.nan, "B": 1.0, "V": 1.0})
     assert "A" in refuse("analyze", tmp_path / "nan.mat")
-    gct.save_model(tmp_path / "stack.json", gct.LayerStack([STABLE, STABLE], [1, 2]))
-    assert "found a stack of 2" in refuse("analyze", tmp_path / "stack.json")
     assert ".csv" in refuse("analyze", tmp_path / "layer.csv")
 
 

@@ -72,9 +72,7 @@ def test_scalar_escape_is_exact(A, Bv, start, expected):
 
 def rotating(rate=20.0, gain=60.0):
     A = np.array([[0.0, rate], [-rate, 0.0]])
-    return ScalarValueModel(
-        A, gain * np.diag([1.0, -1.0]) / 2, 1.0, np.zeros(2), np.zeros(2)
-    )
+    return ScalarValueModel(A, gain * np.diag([1.0, -1.0]) / 2, 1.0, np.zeros(2), np.zeros(2))
 
 
 def quadratic_growth(data, L, t):

@@ -57,9 +57,7 @@ def test_discrete_depth_agrees_with_dlqr():
     model, Sigma = planted_problem(np.random.default_rng(1), 2, 1, 0.0)
     model = model.replace(dt=0.05)
     K, S, _ = covariance_lqr(model, Sigma, np.eye(3), np.eye(4))
-    linear = ct.linearize(
-        gct.moment_system(model, inputs="A"), gct.pack(np.zeros(2), Sigma)
-    )
+    linear = ct.linearize(gct.moment_system(model, inputs="A"), gct.pack(np.zeros(2), Sigma))
     K0, S0, _ = ct.dlqr(linear.A[2:, 2:], linear.B[2:], np.eye(3), np.eye(4))
     np.testing.assert_allclose(K, K0, atol=1e-8)
     np.testing.assert_allclose(S, S0, atol=1e-8)

@@ -649,4 +649,6 @@ def test_polynomial_is_the_field(dim):
     rng = np.random.default_rng(dim)
     field = MomentField.of(random_model(rng, dim, 2, tilted=True))
     x = rng.standard_normal(dim + dim * (dim + 1) // 2)
-    np.testing.assert_allclose(field.polynomial()(x), field.covariance_form(x), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        field.polynomial()(x), field.covariance_form(x), rtol=1e-11, atol=1e-11
+    )

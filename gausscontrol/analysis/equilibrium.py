@@ -120,6 +120,17 @@ class Equilibrium:
         ParameterError
             If the system is in factor form, where the state of an equilibrium may keep rotating,
             or of another dimension, or the mean has no equilibrium.
+
+        Examples
+        --------
+        >>> import control as ct
+        >>> import gausscontrol as gct
+        >>> model = gct.GaussianTransformer(0.5, 1, -0.25)
+        >>> system = gct.moment_system(model)
+        >>> point = gct.find_equilibrium(model).operating_point(system)
+        >>> linear = ct.linearize(system, point)
+        >>> bool(np.allclose(sorted(linear.poles().real), [-1, -0.25]))
+        True
         """
         if system.form == "factor":
             raise ParameterError(
@@ -184,6 +195,11 @@ def existence_bounds(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray
     -------
     (lower, upper) : tuple of (d, d) ndarray, or None
         In the original coordinates, [x]^2; None where the conditions do not hold.
+
+    Raises
+    ------
+    ParameterError
+        If `model` is no GaussianTransformer.
 
     Notes
     -----
@@ -318,9 +334,7 @@ def describe_singular(model: GaussianTransformer, L: np.ndarray, method: str) ->
         covariance_abscissa=abscissa,
         mean_abscissa=mean_abscissa,
         covariance_is_stable=bool(abscissa < threshold),
-        mean_is_stable=bool(
-            mean_abscissa < -NEUTRAL * (size + np.linalg.norm(model.heads.total))
-        ),
+        mean_is_stable=bool(mean_abscissa < -NEUTRAL * (size + np.linalg.norm(model.heads.total))),
         leaf_is_stable=bool(spectrum.leaf < threshold),
         transverse_abscissa=spectrum.transverse,
         is_isolated=spectrum.is_isolated,

@@ -106,9 +106,7 @@ def find_equilibria(
     found = _definite(model, chosen) if model.dim in ranks else []
     for r in sorted(ranks - {model.dim}):
         found += _singular(model, r, chosen)
-    return sorted(
-        found, key=lambda e: (not e.covariance_is_stable, -e.rank, e.covariance_abscissa)
-    )
+    return sorted(found, key=lambda e: (not e.covariance_is_stable, -e.rank, e.covariance_abscissa))
 
 
 def find_equilibrium(model: GaussianTransformer, guess: Any = None) -> Equilibrium:
@@ -292,7 +290,8 @@ def _read_starts(model: GaussianTransformer, starts: Any, seed: Any) -> list[np.
     if starts is None or _is_count(starts):
         count = RANDOM_STARTS if starts is None else int(starts)
         return list(default_starts(model, count, int(seed)))
-    if isinstance(starts, str) or not isinstance(starts, Iterable) or np.ndim(starts) == 0:
+    scalar = isinstance(starts, np.ndarray) and starts.ndim == 0
+    if scalar or isinstance(starts, str) or not isinstance(starts, Iterable):
         raise ParameterError(
             f"starts: expected covariances or a count of at least 0, found {starts!r}; "
             "pass a list of positive definite matrices"

@@ -205,6 +205,11 @@ class SemiglobalStability(Certificate):
         Returns
         -------
         float
+
+        Raises
+        ------
+        ParameterError
+            If Sigma is not positive definite.
         """
         return divergence(self.covariance, Sigma)
 
@@ -219,6 +224,11 @@ class SemiglobalStability(Certificate):
         Returns
         -------
         bool
+
+        Raises
+        ------
+        ParameterError
+            If Sigma is not positive definite.
         """
         return self.lyapunov_function(Sigma) <= self.level
 

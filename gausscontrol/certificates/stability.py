@@ -94,6 +94,10 @@ class GlobalStability(Certificate):
         ------
         ParameterError
             If Sigma is not positive definite.
+
+        Notes
+        -----
+        Theory 4.1.
         """
         return divergence(self.covariance, Sigma)
 

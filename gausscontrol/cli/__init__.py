@@ -22,6 +22,16 @@ from gausscontrol._version import __version__
 from gausscontrol.cli.findings import REGIMES, draw, investigate
 from gausscontrol.cli.observation import one_line
 from gausscontrol.cli.report import as_json, in_words
+from gausscontrol.cli.simulate import (
+    OUTPUTS,
+    check_output,
+    draw_run,
+    read_start,
+    run_as_json,
+    run_in_words,
+    simulate,
+    write_run,
+)
 from gausscontrol.cli.stacks import draw_stack, investigate_stack, stack_as_json, stack_in_words
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.model.files import load_model
@@ -44,6 +54,25 @@ Find where the layer in FILE settles, how fast, and from how far.
 FILE is .mat, .npz or .json and holds A, B, V (d x d; several heads d x d x h in
 .mat, h x d x d elsewhere) and optionally b, k, dt, name; or a stack of layers,
 of which each is looked at by itself before a trajectory passes through all."""
+
+SIMULATE = """\
+Compute mean and covariance along the depth of the layer or stack in FILE, in
+the formats that analyze reads. A covariance that escapes to infinity ends the
+run before it does, with a warning."""
+
+SIMULATE_EXAMPLES = """\
+examples:
+  gausscontrol simulate layer.mat --depth 12
+  gausscontrol simulate layer.mat --depth 12 --initial 0.1 --output run.csv
+  gausscontrol simulate stack.npz --initial start.npz --plots out
+
+A start file (.mat, .npz, .json) holds covariance (d x d) and optionally mean.
+An output file holds t (N), mean (d x N) and covariance (d x d x N); a .csv has
+one row for each depth, with the lower triangle of the covariance.
+
+exit codes:
+  0  done, with or without an escape
+  2  bad input; one line on standard error says what to do"""
 
 EXAMPLES = """\
 examples:
@@ -118,6 +147,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser("gausscontrol", description=DESCRIPTION, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"gausscontrol {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_analyze(commands, raw)
+    _add_simulate(commands, raw)
+    return parser
+
+
+def _add_analyze(commands: argparse._SubParsersAction, raw: type) -> None:
     analyze_parser = commands.add_parser(
         "analyze",
         help="where a layer settles, how fast, and from how far",
@@ -142,7 +177,45 @@ def _parser() -> argparse.ArgumentParser:
         help=f"exit with 1 if this is not certified: {', '.join(map(repr, REGIMES))}",
     )
     analyze_parser.set_defaults(run=_run_analyze)
-    return parser
+
+
+def _add_simulate(commands: argparse._SubParsersAction, raw: type) -> None:
+    parser = commands.add_parser(
+        "simulate",
+        help="mean and covariance along the depth",
+        description=SIMULATE,
+        epilog=SIMULATE_EXAMPLES,
+        formatter_class=raw,
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="model file")
+    parser.add_argument(
+        "--depth", metavar="T", type=float, help="how deep; by default a stack's whole depth"
+    )
+    parser.add_argument(
+        "--points", metavar="N", type=int, help="how many depths, by default about 200"
+    )
+    parser.add_argument(
+        "--initial",
+        metavar="START",
+        default="identity",
+        help="a start file, a number s for mean 0 and covariance s I, or identity (default)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="OUT",
+        type=Path,
+        help=f"write the trajectory to OUT{{{','.join(OUTPUTS)}}}",
+    )
+    parser.add_argument(
+        "--plots",
+        metavar="DIR",
+        type=Path,
+        help=f"write {' and '.join(PICTURES[:2])} into DIR, made if need be",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+    parser.set_defaults(run=_run_simulate)
 
 
 def _run_analyze(options: argparse.Namespace) -> int:
@@ -168,6 +241,25 @@ def _run_analyze(options: argparse.Namespace) -> int:
         return 0
     _complain(f"required {options.require}, found {found.regime}: {found.why_not(options.require)}")
     return 1
+
+
+def _run_simulate(options: argparse.Namespace) -> int:
+    model = load_model(options.file)
+    start = read_start(options.initial, model.dim)
+    if options.output is not None:
+        check_output(options.output)
+    if options.plots is not None:
+        _make_folder(options.plots)
+    run = simulate(options.file, model, start, options.depth, options.points)
+    if options.output is not None:
+        write_run(run, options.output)
+    if options.plots is not None:
+        draw_run(run, options.plots)
+    if options.json:
+        _print(json.dumps(run_as_json(run), allow_nan=False))
+    else:
+        _print(run_in_words(run))
+    return 0
 
 
 def _make_folder(path: Path) -> None:

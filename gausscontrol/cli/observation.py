@@ -110,12 +110,14 @@ def natural_start(
     return where, (centre + np.sqrt(np.diag(Sigma)), size * identity)
 
 
-def stack_depths(stack: LayerStack) -> np.ndarray:
+def stack_depths(stack: LayerStack, points: int = POINTS) -> np.ndarray:
     """Return the depths at which a trajectory through a stack is shown.
 
     Parameters
     ----------
     stack : LayerStack
+    points : int, optional
+        About how many, if all depth is continuous.
 
     Returns
     -------
@@ -125,7 +127,7 @@ def stack_depths(stack: LayerStack) -> np.ndarray:
     pieces = [np.zeros(1)]
     ends = stack.boundaries
     for layer, start, stop in zip(stack, ends[:-1], ends[1:], strict=True):
-        inside = 1 if layer.dt else max(2, round(POINTS * (stop - start) / stack.depth))
+        inside = 1 if layer.dt else max(2, round(points * (stop - start) / stack.depth))
         pieces.append(np.linspace(start, stop, inside + 1)[1:])
     return np.concatenate(pieces)
 

@@ -191,9 +191,7 @@ class GaussianTransformer:
         >>> bool(np.allclose(model.V.sum(axis=0), np.eye(4)))
         True
         """
-        heads, k, bias = read_weights(
-            W_Q, W_K, W_V, W_O, b_Q=b_Q, b_V=b_V, b_O=b_O, scale=scale
-        )
+        heads, k, bias = read_weights(W_Q, W_K, W_V, W_O, b_Q=b_Q, b_V=b_V, b_O=b_O, scale=scale)
         dim = heads.dim
         matrix = np.zeros((dim, dim)) if A is None else real_matrix(A, "A", (dim, dim))
         if b is not None:
@@ -301,6 +299,14 @@ class GaussianTransformer:
         Notes
         -----
         Theory 1.7.
+
+        Examples
+        --------
+        >>> import gausscontrol as gct
+        >>> model = gct.GaussianTransformer(np.diag([1.0, 2.0]), np.eye(2), -np.eye(2))
+        >>> moved = model.transform([[0.0, 1.0], [1.0, 0.0]])
+        >>> bool(np.allclose(moved.A, np.diag([2.0, 1.0])))
+        True
         """
         R = real_matrix(R, "R", (self.dim, self.dim))
         condition = np.linalg.cond(R)
@@ -362,6 +368,14 @@ class GaussianTransformer:
         Notes
         -----
         Theory 1.7.
+
+        Examples
+        --------
+        >>> import gausscontrol as gct
+        >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2))
+        >>> white = model.whiten(2 * np.eye(2))
+        >>> bool(np.allclose(gct.find_equilibrium(white).covariance, np.eye(2)))
+        True
         """
         Sigma = covariance_matrix(Sigma, "Sigma", self.dim)
         return self.in_coordinates(*whitening(Sigma, "Sigma"), "Sigma")
@@ -383,6 +397,13 @@ class GaussianTransformer:
         Notes
         -----
         Theory 1.7. Stable equilibria become unstable ones and the reverse.
+
+        Examples
+        --------
+        >>> import gausscontrol as gct
+        >>> model = gct.GaussianTransformer(0.5, 1, -0.25)
+        >>> bool(np.allclose(model.reversed().drift(3), -model.drift(3)))
+        True
         """
         if self.dt:
             raise ParameterError(
@@ -417,6 +438,14 @@ class GaussianTransformer:
         Notes
         -----
         Theory 1.7.
+
+        Examples
+        --------
+        >>> import gausscontrol as gct
+        >>> model = gct.GaussianTransformer(0.5, 1, -0.25)
+        >>> scaled = model.rescale_heads(4)
+        >>> bool(np.allclose(scaled.drift(3), model.drift(3))), scaled.V.item()
+        (True, -1.0)
         """
         factors = real_array(scale, "scale")
         if factors.shape not in ((), (self.n_heads,)):

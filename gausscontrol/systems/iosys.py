@@ -109,6 +109,15 @@ class MomentSystem(ct.NonlinearIOSystem):
         Number of columns of L in the factor form, d otherwise.
     dim : int
         Token dimension d.
+
+    Raises
+    ------
+    ParameterError, TypeError
+        As `moment_system` does.
+
+    Notes
+    -----
+    Theory 1.1, 1.4, 1.6; Theory 2.2 for the inputs.
     """
 
     def __init__(
@@ -428,6 +437,14 @@ class MomentSystem(ct.NonlinearIOSystem):
         Notes
         -----
         Theory 2.1 to 2.3. `ct.linearize` calls this method.
+
+        Examples
+        --------
+        >>> import gausscontrol as gct
+        >>> system = gct.moment_system(gct.GaussianTransformer(0.5, 1, -0.25), inputs=("A",))
+        >>> linear = system.linearize([0, 2])
+        >>> print(linear.A[1, 1], linear.B[1, 0])
+        -1.0 4.0
         """
         if isinstance(x0, ct.OperatingPoint):
             u0 = x0.inputs if u0 is None else u0

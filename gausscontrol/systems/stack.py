@@ -48,9 +48,7 @@ def stack_trajectory(stack: LayerStack, task: Task, method: str) -> Solution:
     pieces: list[Solution] = []
     current, Psi = task, np.eye(stack.dim)
     reached = depths[0]
-    for layer, start, stop in zip(
-        stack, stack.boundaries[:-1], stack.boundaries[1:], strict=True
-    ):
+    for layer, start, stop in zip(stack, stack.boundaries[:-1], stack.boundaries[1:], strict=True):
         if stop <= reached or start >= depths[-1]:
             continue
         inside = depths[(depths > reached) & (depths <= stop)]

@@ -347,5 +347,3 @@ def _covariance_of(state: np.ndarray, dim: int, in_factor: bool) -> np.ndarray:
         return _unpacked(state[dim:], dim)
     L = state[dim:].reshape(dim, state.size // dim - 1)
     return L @ L.T
-
-

@@ -1,0 +1,106 @@
+"""Rightmost eigenvalues against dense oracles, and what ARPACK is not believed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from matrices import LAWS, dims, seeds
+from problems import (
+    central_difference,
+    lyapunov_globally_stable,
+    plain_attention_form,
+    plain_rates,
+    planted_problem,
+    random_model,
+)
+
+from gausscontrol.analysis import spectra
+from gausscontrol.analysis.spectra import (
+    covariance_abscissa,
+    dense_operator,
+    form_maximum,
+    linear_operator,
+    matrix_abscissa,
+)
+from gausscontrol.errors import GausscontrolError
+from gausscontrol.linalg.symmetric import unvech, vech
+
+
+def plain_linearisation(model):
+    zero = np.zeros(model.dim)
+    return central_difference(
+        lambda x: vech(plain_rates(model, zero, unvech(x))[1]), vech(np.eye(model.dim))
+    )
+
+
+@LAWS
+@given(dims, seeds)
+def test_abscissa_is_that_of_the_plain_linearisation(dim, seed):
+    model = random_model(np.random.default_rng(seed), dim, 2)
+    values = np.linalg.eigvals(plain_linearisation(model))
+    assert covariance_abscissa(model) == pytest.approx(values.real.max(), abs=1e-9)
+    assert matrix_abscissa(dense_operator(model)) == pytest.approx(values.real.max(), abs=1e-9)
+
+
+@LAWS
+@given(dims, seeds)
+def test_form_maximum_is_that_of_the_plain_form(dim, seed):
+    model = random_model(np.random.default_rng(seed), dim, 2)
+    expected = np.linalg.eigvalsh(plain_attention_form(model.V, model.B))[-1]
+    assert form_maximum(model) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("dt", [0, 0.1])
+def test_the_operator_is_the_dense_matrix(dt):
+    model = random_model(np.random.default_rng(0), 4, 2, dt=dt)
+    operator = linear_operator(model)
+    columns = np.stack([operator @ e for e in np.eye(10)], axis=1)
+    assert np.allclose(columns, dense_operator(model), atol=1e-13)
+
+
+def test_case_2():
+    problem = lyapunov_globally_stable()
+    white = problem.model.whiten(problem.covariance)
+    spectrum = np.sort(np.linalg.eigvals(dense_operator(white)).real)
+    assert np.allclose(spectrum, problem.known["spectrum"], atol=1e-10)
+    assert form_maximum(white) == pytest.approx(problem.known["form_maximum"], abs=5e-4)
+
+
+def test_discrete_depth_gives_a_rate():
+    assert matrix_abscissa(np.array([[np.exp(-0.3)]]), 0.1) == pytest.approx(-3)
+    assert matrix_abscissa(np.zeros((1, 1)), 0.1) == -np.inf
+
+
+def test_matrix_free_agrees_with_dense(monkeypatch):
+    rng = np.random.default_rng(2)
+    model, S = planted_problem(rng, 14, 2, 1.0)
+    white = model.whiten(S)
+    expected = covariance_abscissa(white), form_maximum(white)
+    monkeypatch.setattr(spectra, "DENSE_DIM", 10)
+    assert covariance_abscissa(white) == pytest.approx(expected[0], rel=1e-7)
+    assert form_maximum(white) == pytest.approx(expected[1], rel=1e-7)
+
+
+def test_what_is_no_eigenpair_is_refused():
+    rng = np.random.default_rng(3)
+    model = random_model(rng, 4, 1)
+
+    def lying(operator, **_):
+        return np.full(4, 7.0), rng.standard_normal((operator.shape[0], 4))
+
+    with pytest.raises(GausscontrolError, match="no reliable"):
+        spectra._arpack(lying, linear_operator(model), "LR", lambda values: values.real.max())
+
+
+def test_starts_that_disagree_are_refused():
+    model = random_model(np.random.default_rng(4), 4, 1)
+    values, vectors = np.linalg.eigh(dense_operator(model) + dense_operator(model).T)
+    calls = []
+
+    def wavering(operator, **_):
+        calls.append(0)
+        pick = [len(calls) - 1]
+        return values[pick], vectors[:, pick]
+
+    matrix = dense_operator(model) + dense_operator(model).T
+    with pytest.raises(GausscontrolError, match="no reliable"):
+        spectra._arpack(wavering, matrix, "LA", lambda found: float(found.max()))
