@@ -143,3 +143,16 @@ def test_discrete_leaf_uses_the_layer_map():
     J = MomentField.of(model).covariance_jacobian(np.diag([0.0, 2.0]))
     radius = np.abs(scipy.linalg.eigvals(J)).max()
     assert max(spectrum.leaf, spectrum.transverse) == pytest.approx(np.log(radius) / 0.1)
+
+
+def test_flow_finds_rank_two_of_the_layer_map():
+    rng = np.random.default_rng(5)
+    A = np.diag([1.0, 0.8, -1.0]) + 0.3 * rng.normal(size=(3, 3))
+    V = -np.eye(3) + 0.2 * rng.normal(size=(3, 3))
+    model = gct.GaussianTransformer(A, np.eye(3), V, dt=0.1)
+    found = list(rank_factors(model, [rng.normal(size=(3, 2)) for _ in range(3)]))
+    assert found
+    for L in found:
+        D = np.eye(3) + 0.1 * model.drift(L @ L.T)
+        gap = np.linalg.norm(D @ L @ L.T @ D.T - L @ L.T)
+        assert gap < 1e-9 * np.linalg.norm(L @ L.T)

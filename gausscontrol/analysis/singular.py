@@ -2,7 +2,7 @@
 
     Sigma* = 0            always
     Sigma* = s u u^T      A u = lambda V u,  s = -lambda / (u^T B u) > 0,  |u| = 1     (one head)
-    Sigma* = L L^T        M(L L^T) L = L Omega,  Omega skew
+    Sigma* = L L^T        M(L L^T) L = L Omega,  Omega skew    (dt > 0: D L = L Q, Q orthogonal)
 
 The covariance linearisation splits there: on the leaf of matrices of the same rank, and across it,
 where its eigenvalues are the sums lambda_i + lambda_j of M on R^d / range(Sigma*).
@@ -18,7 +18,7 @@ import scipy.linalg
 
 from gausscontrol.analysis.search import follow_flow
 from gausscontrol.analysis.spectra import matrix_abscissa
-from gausscontrol.linalg.symmetric import symmetrise, to_svec_basis, vech_index
+from gausscontrol.linalg.symmetric import svec, symmetrise, to_svec_basis, vech_index
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -27,8 +27,10 @@ __all__ = ["LeafSpectrum", "isotropic_factors", "leaf_spectrum", "pencil_factors
 # Imaginary parts, and u^T B u against |B|, that count as zero.
 REAL = 1e-9
 NEWTON_STEPS = 30
-CONVERGED = 1e-11
+CONVERGED = 1e-12
 FLOW_TOLERANCE = 1e-3
+# Ratio of the singular values of L; an iterate that loses rank converges to below 1e-6 only.
+FULL_RANK = 1e-4
 # A leaf linearisation with a singular value this small against its largest has a continuum.
 SINGULAR = 1e-9
 
@@ -143,46 +145,46 @@ def rank_factors(
 
 
 def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | None:
-    """Solve M L = L Omega for L and a skew Omega by Newton's method, least norm in the gauge."""
-    field = MomentField.of(model.replace(dt=0))
-    dim, rank = L.shape
-    basis = _skew_basis(rank)
-    W = np.linalg.lstsq(L, field.drift(L @ L.T) @ L, rcond=None)[0]
-    Omega = (W - W.T) / 2
+    """Solve F(L L^T) = 0, or Sigma+ = Sigma for dt > 0, by Gauss-Newton on the factor.
+
+    Steps of least norm leave the gauge L -> L Q alone.
+    """
+    field = MomentField.of(model)
+    dim = model.dim
     for _ in range(NEWTON_STEPS):
-        drift = field.drift(L @ L.T) @ L
-        gap = drift - L @ Omega
-        scale = np.linalg.norm(field.A) * np.linalg.norm(L) + np.linalg.norm(drift)
-        if np.linalg.norm(gap) <= CONVERGED * scale:
-            return L if _has_full_rank(L) else None
         state = np.concatenate([np.zeros(dim), L.reshape(-1)])
-        by_factor = field.factor_jacobian(state)[dim:, dim:] - np.kron(np.eye(dim), Omega.T)
-        by_gauge = np.stack([-(L @ S).reshape(-1) for S in basis], axis=1) if basis else None
-        matrix = by_factor if by_gauge is None else np.hstack([by_factor, by_gauge])
-        step = np.linalg.lstsq(matrix, -gap.reshape(-1), rcond=1e-12)[0]
-        change = step[: dim * rank].reshape(dim, rank)
-        share = min(1.0, 0.5 * np.linalg.norm(L) / max(np.linalg.norm(change), 1e-300))
-        L = L + share * change
-        for weight, S in zip(step[dim * rank :], basis, strict=True):
-            Omega = Omega + share * weight * S
+        image = field.factor_form(state)[dim:].reshape(L.shape)  # M L, or D L
+        by_factor = field.factor_jacobian(state)[dim:, dim:]
+        if model.dt:
+            gap = image @ image.T - L @ L.T
+            matrix = _product_derivative(image) @ by_factor - _product_derivative(L)
+        else:
+            gap = image @ L.T + L @ image.T
+            matrix = _product_derivative(L) @ by_factor + _product_derivative(image)
+        attention = field.heads.attention(L @ L.T)
+        size = (model.dt or 1.0) * (np.linalg.norm(field.A) + np.linalg.norm(attention))
+        if np.linalg.norm(gap) <= CONVERGED * size * np.linalg.norm(L) ** 2:
+            return L if _has_full_rank(L) else None
+        step = np.linalg.lstsq(matrix, -svec(gap), rcond=1e-12)[0].reshape(L.shape)
+        share = min(1.0, 0.5 * np.linalg.norm(L) / max(np.linalg.norm(step), 1e-300))
+        L = L + share * step
         if not np.isfinite(L).all():
             return None
     return None
 
 
-def _skew_basis(rank: int) -> list[np.ndarray]:
-    basis = []
-    for i in range(rank):
-        for j in range(i):
-            S = np.zeros((rank, rank))
-            S[i, j], S[j, i] = 1.0, -1.0
-            basis.append(S)
-    return basis
+def _product_derivative(X: np.ndarray) -> np.ndarray:
+    """Return dY -> svec(dY X^T + X dY^T) as a matrix on the rows of dY."""
+    dim, rank = X.shape
+    index, unit = vech_index(dim), np.eye(dim)
+    tensor = np.einsum("np,na->npa", unit[index.rows], X[index.columns])
+    tensor += np.einsum("np,na->npa", unit[index.columns], X[index.rows])
+    return tensor.reshape(-1, dim * rank) * index.weight[:, None]
 
 
 def _has_full_rank(L: np.ndarray) -> bool:
     values = np.linalg.svd(L, compute_uv=False)
-    return bool(values[-1] > 1e-6 * values[0] > 0)
+    return bool(values[-1] > FULL_RANK * values[0] > 0)
 
 
 def leaf_spectrum(model: GaussianTransformer, L: np.ndarray) -> LeafSpectrum:

@@ -60,7 +60,7 @@ Compute mean and covariance along the depth of the layer or stack in FILE, in
 the formats that analyze reads. A covariance that escapes to infinity ends the
 run before it does, with a warning."""
 
-SIMULATE_EXAMPLES = """\
+EXAMPLES_OF_SIMULATE = """\
 examples:
   gausscontrol simulate layer.mat --depth 12
   gausscontrol simulate layer.mat --depth 12 --initial 0.1 --output run.csv
@@ -184,7 +184,7 @@ def _add_simulate(commands: argparse._SubParsersAction, raw: type) -> None:
         "simulate",
         help="mean and covariance along the depth",
         description=SIMULATE,
-        epilog=SIMULATE_EXAMPLES,
+        epilog=EXAMPLES_OF_SIMULATE,
         formatter_class=raw,
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="model file")

@@ -161,17 +161,17 @@ def follow(
     -------
     Observation
     """
-    whole_layers = isinstance(system, LayerStack) or bool(system.dt)
+    continuous = isinstance(system, GaussianTransformer) and not system.dt
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BlowUpWarning)
+        with warnings.catch_warnings(record=True) as caught:
             response = moment_response(system, depths, start, rtol=rtol)
-        if response.blow_up_time is not None:
-            # Again, with all points before the escape; it is this run that may warn.
+        if response.blow_up_time is not None and continuous:
+            # Again, with all points before the escape; then it is this run that warns.
+            caught.clear()
             shorter = depths / depths[-1] * ESCAPE * response.blow_up_time
-            response = moment_response(
-                system, depths if whole_layers else shorter, start, rtol=rtol
-            )
+            response = moment_response(system, shorter, start, rtol=rtol)
+        for warning in caught:
+            warnings.warn(warning.message, stacklevel=2)
     except IntegrationError as error:
         return Observation(where, 0.0, "not integrated", one_line(error), None)
     outcome, text = _outcome(response, equilibrium)
