@@ -33,7 +33,7 @@ def test_hurwitz_margin_covers_the_perturbation(dim, seed):
         [[0.0, 1.0], [-1.0, 0.0]],
         [[-1.0, 0.0], [0.0, 1e-15]],
         [[-1.0, 0.0], [0.0, -1e-16]],
-        [[-1e-14, 1.0], [-1.0, -1e-14]],
+        [[-1e-15, 1.0], [-1.0, -1e-15]],
     ],
 )
 def test_what_is_not_hurwitz_by_more_than_rounding_is_refused(matrix):

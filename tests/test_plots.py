@@ -1,10 +1,14 @@
 """Pictures: what is drawn where, what the axes say, and what is refused."""
 
+import warnings
+
 import control as ct
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from problems import (
     attention_blow_up,
@@ -19,6 +23,7 @@ import gausscontrol as gct
 from gausscontrol.plots import (
     ellipse_plot,
     moment_plot,
+    phase_plot,
     save_picture,
     spectrum_plot,
 )
@@ -337,6 +342,178 @@ def test_spectrum_plot_of_layers_has_the_unit_circle():
 def test_spectrum_plot_title_names_the_model():
     figure = spectrum_plot(gct.analyze(ROTATING)).figure
     assert figure.get_suptitle() == "Poles of rotating"
+
+
+# -- phase planes ---------------------------------------------------------------------------------
+
+SCALAR = gct.GaussianTransformer(0.5, 1, -0.25, 1.0, k=[0.4])
+BALANCED = gct.GaussianTransformer(
+    [[1.0, 0.3], [0.3, 1.2]], np.eye(2), [[-0.5, -0.1], [-0.1, -0.8]], name="balanced"
+)
+DIAGONAL = gct.GaussianTransformer(np.diag([1.0, 1.5]), np.eye(2), -0.5 * np.eye(2))
+
+
+def circles(plot):
+    """Markers as {(x, y): whether it is filled}."""
+    ink = mpl.rcParams["text.color"]
+    return {
+        (round(float(x), 6), round(float(y), 6)): line.get_markerfacecolor() == ink
+        for line in plot.lines[0, 0]
+        for x, y in zip(*line.get_data(), strict=True)
+    }
+
+
+def test_phase_plot_of_a_scalar_model_marks_mean_and_variance():
+    plot = phase_plot(SCALAR)
+    stable, zero = gct.find_equilibria(SCALAR)
+    assert isinstance(plot, ct.ControlPlot)
+    assert plot.axes.shape == (1, 1)
+    assert circles(plot) == {
+        (round(stable.mean[0], 6), 2.0): True,
+        (round(zero.mean[0], 6), 0.0): False,
+    }
+    axis = plot.axes[0, 0]
+    assert axis.get_xlabel() == r"mean $\mu$ [x]"
+    assert axis.get_ylabel() == r"variance $\sigma^2$ [x]$^2$"
+    assert axis.get_ylim()[0] == 0
+    assert labels(axis) == [
+        r"$\mu' = 0$",
+        r"$(\sigma^2)' = 0$",
+        "stable equilibrium",
+        "equilibrium, not stable",
+    ]
+
+
+def test_phase_plot_shades_what_escapes():
+    model = gct.GaussianTransformer(-1, 1, 0.5, 0.3)
+    axis = phase_plot(model).axes[0, 0]
+    [band] = [patch for patch in axis.patches if patch.get_label() == "escapes to infinity"]
+    # s' = 2 (-1 + s/2) s grows beyond every bound from s > 2.
+    assert band.get_y() == 2
+    for start, escapes in ((1.99, False), (2.01, True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gct.BlowUpWarning)
+            response = respond(model, 20, ([0.0], [[start]]))
+        assert (response.blow_up_time is not None) == escapes
+    assert "escapes to infinity" not in labels(phase_plot(SCALAR).axes[0, 0])
+
+
+def test_phase_plot_nullclines_are_where_the_rates_vanish():
+    axis = phase_plot(SCALAR).axes[0, 0]
+    contours = [c for c in axis.collections if isinstance(c, ContourSet)]
+    assert len(contours) == 2
+    system = gct.moment_system(SCALAR)
+    for i, contour in enumerate(contours):
+        [path] = contour.get_paths()
+        rates = np.array([system.dynamics(0, vertex, np.zeros(1)) for vertex in path.vertices])
+        scale = np.abs(rates).max()
+        assert np.abs(rates[:, i]).max() <= 0.02 * scale
+
+
+def test_phase_plot_in_the_eigenvectors_of_the_equilibrium():
+    found = gct.find_equilibria(BALANCED)
+    plot = phase_plot(BALANCED, equilibria=found)
+    values, vectors = np.linalg.eigh(found[0].covariance)
+    axis = plot.axes[0, 0]
+    x, y = np.abs(vectors[:, 1])
+    assert axis.get_xlabel() == f"eigenvalue of $\\Sigma$ along ({x:.3g}, {y:.3g}) [x]$^2$"
+    assert circles(plot)[round(values[1], 6), round(values[0], 6)]
+    elsewhere = sum(e.rank == 1 for e in found)
+    assert "arrows projected on this plane" in labels(axis)
+    assert f"not in this plane: {elsewhere} more" in labels(axis)
+    bars = [other.get_ylabel() for other in plot.figure.axes if other is not axis]
+    assert bars == ["share of the speed that leaves the plane"]
+    assert plot.figure.get_suptitle() == "Phase plane of balanced"
+
+
+def test_phase_plot_says_when_the_plane_is_invariant():
+    plot = phase_plot(DIAGONAL)
+    assert "the flow stays in this plane" in labels(plot.axes[0, 0])
+    assert plot.figure.axes == [plot.axes[0, 0]]
+    assert circles(plot) == {(3.0, 2.0): True, (3.0, 0.0): False, (0.0, 2.0): False, (0, 0): False}
+
+
+def test_phase_plot_of_a_chosen_plane_leaves_the_cone_empty():
+    plot = phase_plot(BALANCED, plane=(np.eye(2), [[0, 1], [1, 0]]), limits=[[0, 3], [-3, 3]])
+    axis = plot.axes[0, 0]
+    assert "no covariance" in labels(axis)
+    assert axis.get_xlim() == (0, 3)
+    assert axis.get_xlabel().endswith("E1 = [[1., 0.], [0., 1.]]")
+    [stream] = [c for c in axis.collections if isinstance(c, LineCollection)]
+    points = np.concatenate(stream.get_segments())
+    assert (np.abs(points[:, 1]) <= points[:, 0] + 0.2).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        attention_blow_up().model,
+        gct.GaussianTransformer(0, 0, 0),
+        gct.GaussianTransformer(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 2))),
+        gct.GaussianTransformer(1, 1, 1),
+        SCALAR.replace(dt=0.5),
+        BALANCED.replace(dt=0.1),
+    ],
+    ids=[
+        "blow-up",
+        "at rest, d = 1",
+        "at rest, d = 2",
+        "always escapes",
+        "layers",
+        "layers, d = 2",
+    ],
+)
+def test_phase_plot_survives(model):
+    plot = phase_plot(model, equilibria=gct.find_equilibria(model, starts=0))
+    plot.figure.draw_without_rendering()
+    assert np.isfinite([*plot.axes[0, 0].get_xlim(), *plot.axes[0, 0].get_ylim()]).all()
+    if model.dt:
+        assert f"arrows: direction of one layer, dt = {model.dt:g}" in labels(plot.axes[0, 0])
+
+
+def test_phase_plot_on_given_axes():
+    figure, axes = plt.subplots()
+    plot = phase_plot(SCALAR, ax=axes, title="mine")
+    assert plot.axes[0, 0] is axes
+    assert plot.figure is figure
+    assert axes.get_title() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ({"model": "layer.npz"}, "model: expected a GaussianTransformer"),
+        ({"model": mimetic_clean(3).model}, "model: expected d = 1 or 2, found d = 3"),
+        ({"model": SCALAR, "plane": (1, 2)}, "plane: expected none for d = 1"),
+        ({"plane": np.eye(2)}, "plane: expected two 2 x 2 matrices"),
+        ({"plane": (np.eye(2), 2 * np.eye(2))}, "plane: expected independent"),
+        ({"plane": (np.eye(2), [[0, 1], [0, 0]])}, "plane: expected symmetric"),
+        ({"limits": ((0, 1), (1, 1))}, "limits: expected"),
+        ({"model": SCALAR, "limits": ((0, 1), (-1, 1))}, "limits: expected a variance"),
+        ({"equilibria": [np.eye(2)]}, r"equilibria\[0\]: expected an Equilibrium"),
+        ({"equilibria": gct.find_equilibria(SCALAR)}, r"equilibria\[0\]: expected one of this"),
+        ({"ax": [1, 2]}, "ax: expected 1 axes"),
+    ],
+)
+def test_phase_plot_refuses(keywords, says):
+    with pytest.raises(gct.GausscontrolError, match=says):
+        phase_plot(**{"model": DIAGONAL, "equilibria": [], **keywords})
+
+
+def test_poles_at_a_singular_point_claim_no_half_plane():
+    model = gct.GaussianTransformer(-np.eye(2), np.eye(2), -np.eye(2))
+    axis = spectrum_plot(gct.analyze(model)).axes[0, 0]
+    assert not axis.patches
+    assert labels(axis)[-1] == "abscissa -2"
+
+
+def test_ellipse_plot_takes_a_singular_equilibrium():
+    model = gct.GaussianTransformer(np.diag([1.0, -1.0]), np.eye(2), -np.eye(2))
+    [limit] = [e for e in gct.find_equilibria(model) if e.is_stable]
+    assert limit.rank == 1
+    response = respond(model, 4, (np.zeros(2), np.eye(2)))
+    dashed = ellipse_plot(response, equilibrium=limit).lines[0, 0][-1]
+    assert np.ptp(dashed.get_ydata()) < 1e-9 < np.ptp(dashed.get_xdata())
 
 
 # -- axes, titles, styles -------------------------------------------------------------------------

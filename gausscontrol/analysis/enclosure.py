@@ -178,7 +178,8 @@ def form_evidence(point: WhitenedPoint) -> FormEvidence:
     defect = float(np.linalg.norm(point.asymmetry, 2)) + 2 * point.drift_error
     strength = 2 * (alpha - rounding) - defect
     if not strength > 0:
-        return FormEvidence(alpha, rounding, np.inf, strength / 2)
+        # A definite form at what is no equilibrium says nothing.
+        return FormEvidence(alpha, rounding, np.inf, -np.inf if alpha > rounding else strength / 2)
     radius = point.radius_from(1 / strength)
     if not np.isfinite(radius):
         return FormEvidence(alpha, rounding, np.inf, -np.inf)

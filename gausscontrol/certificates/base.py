@@ -21,7 +21,10 @@ from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["Certificate", "certified_covariance", "hurwitz_margin", "not_enclosed"]
+__all__ = ["Certificate", "certified_covariance", "check_enclosed", "hurwitz_margin"]
+
+# Whitened distance from an exact equilibrium up to which a computed one stands for it.
+ROUGHEST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +102,28 @@ def certified_covariance(model: GaussianTransformer, equilibrium: Any) -> np.nda
     return covariance
 
 
-def not_enclosed(point: WhitenedPoint) -> NotCertified:
-    """Return the exception for a computed equilibrium that proves no exact one nearby."""
+def check_enclosed(point: WhitenedPoint, radius: float) -> None:
+    """Refuse a computed equilibrium that is none, or is too rough to stand for the exact one.
+
+    Parameters
+    ----------
+    point : WhitenedPoint
+    radius : float
+        Whitened distance within which an exact equilibrium is proven; infinite if none is.
+
+    Raises
+    ------
+    NotCertified
+        If the radius exceeds 1e-3.
+    """
+    if radius <= ROUGHEST:
+        return
     size = np.linalg.norm(point.asymmetry)
-    return NotCertified(
-        f"equilibrium: |F(Sigma)| = {size:.2g} in whitened coordinates, with rounding up to "
-        f"{2 * point.drift_error:.2g}, is too large to prove an exact equilibrium nearby; polish "
-        "it with find_equilibrium(model, guess)",
+    found = f"only one within {radius:.2g}" if np.isfinite(radius) else "none"
+    raise NotCertified(
+        f"equilibrium: expected an exact one proven within {ROUGHEST:g} in whitened coordinates, "
+        f"found {found}, as |F(Sigma)| = {size:.2g} with rounding up to "
+        f"{2 * point.drift_error:.2g}; polish it with find_equilibrium(model, guess)",
         margin=-float(size),
     )
 

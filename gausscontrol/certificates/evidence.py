@@ -16,7 +16,7 @@ import numpy as np
 
 from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
 from gausscontrol.analysis.spectra import covariance_abscissa
-from gausscontrol.certificates.base import hurwitz_margin, not_enclosed
+from gausscontrol.certificates.base import check_enclosed, hurwitz_margin
 from gausscontrol.errors import GausscontrolError, NotCertified
 from gausscontrol.linalg.symmetric import symmetrise
 from gausscontrol.model.transformer import GaussianTransformer
@@ -54,8 +54,8 @@ def form_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence:
         form = form_evidence(point)
     except GausscontrolError as error:
         raise NotCertified(f"equilibrium: its attention form is not known ({error})") from error
-    if form.margin == -np.inf:
-        raise not_enclosed(point)
+    if form.margin == -np.inf or np.isfinite(form.radius):
+        check_enclosed(point, form.radius)
     data = {
         "alpha": form.alpha,
         "rounding": form.rounding,
@@ -115,8 +115,7 @@ def riccati_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence
     if largest > slack or not antistable > 0:
         return Evidence(min(slack - largest, antistable, 0.0), np.inf, False, data)
     radius = point.radius
-    if not np.isfinite(radius):
-        raise not_enclosed(point)
+    check_enclosed(point, radius)
     data["existence_radius"] = radius
     return Evidence(
         antistable,

@@ -12,7 +12,7 @@ import numpy as np
 
 from gausscontrol.analysis.enclosure import WhitenedPoint, inverse_norm
 from gausscontrol.analysis.spectra import dense_operator
-from gausscontrol.certificates.base import not_enclosed
+from gausscontrol.certificates.base import check_enclosed
 from gausscontrol.certificates.discrete import contraction, contraction_matrix, schur_margin
 from gausscontrol.certificates.evidence import Evidence, mean_margin
 from gausscontrol.errors import MatrixEquationError, NotCertified
@@ -74,10 +74,9 @@ def _continuous(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) ->
             margin=0.0,
         )
     radius = point.radius_from(beta)
-    if not np.isfinite(radius):
-        raise not_enclosed(point)
+    check_enclosed(point, radius)
     unit = 8 * J.shape[0] * np.finfo(float).eps
-    size = float(np.linalg.norm(P, 2))
+    size = float(np.linalg.norm(P, 2)) or 1.0
     lowest = float(np.linalg.eigvalsh(P)[0]) / size
     product = P @ J / size
     decay = -float(np.linalg.eigvalsh(product + product.T)[-1])

@@ -83,8 +83,8 @@ examples:
 
 "globally stable" means certified: every covariance Sigma > 0 tends to the
 equilibrium; the scope printed beside says whether every mean does too.
-"semiglobally stable", of residual layers (dt > 0), which no equilibrium attracts
-from everywhere: every covariance in a stated set does.
+"semiglobally stable", for residual layers (dt > 0), where global stability does
+not exist: every covariance in a stated set does.
 "locally stable": every covariance near the equilibrium does.
 Each meets the requirement of those after it; a stack does if all its layers do.
 What is only observed along a trajectory is called so and meets none.

@@ -110,7 +110,7 @@ def phase_plot(
     found = _read_equilibria(equilibria, model)
     chosen = _HalfPlane(model) if model.dim == 1 else _covariance_plane(model, found, plane)
     shown = [(e, *chosen.coordinates(e)) for e in found]
-    window = chosen.window(shown) if limits is None else _read_limits(limits)
+    window = chosen.window(shown) if limits is None else _read_limits(limits, model.dim)
     figure, axes, own = open_axes(ax, 1)
     axis = axes[0, 0]
     grid = np.linspace(*window[0], GRID), np.linspace(*window[1], GRID)
@@ -388,11 +388,15 @@ def _read_plane(plane: ArrayLike) -> np.ndarray:
     return np.stack([symmetrise(E) for E in basis])
 
 
-def _read_limits(limits: ArrayLike) -> np.ndarray:
+def _read_limits(limits: ArrayLike, dim: int) -> np.ndarray:
     window = real_array(limits, "limits")
     if window.shape != (2, 2) or not (window[:, 0] < window[:, 1]).all():
         raise ParameterError(
             f"limits: expected ((lowest, highest), (lowest, highest)), found {limits!r}; "
             "pass two increasing pairs"
+        )
+    if dim == 1 and window[1, 0] < 0:
+        raise ParameterError(
+            f"limits: expected a variance of at least 0, found {window[1, 0]:g}; start at 0"
         )
     return window
