@@ -353,6 +353,11 @@ BALANCED = gct.GaussianTransformer(
 DIAGONAL = gct.GaussianTransformer(np.diag([1.0, 1.5]), np.eye(2), -0.5 * np.eye(2))
 
 
+@pytest.fixture(scope="module")
+def scalar_phase():
+    return phase_plot(SCALAR)
+
+
 def circles(plot):
     """Markers as {(x, y): whether it is filled}."""
     ink = mpl.rcParams["text.color"]
@@ -363,8 +368,8 @@ def circles(plot):
     }
 
 
-def test_phase_plot_of_a_scalar_model_marks_mean_and_variance():
-    plot = phase_plot(SCALAR)
+def test_phase_plot_of_a_scalar_model_marks_mean_and_variance(scalar_phase):
+    plot = scalar_phase
     stable, zero = gct.find_equilibria(SCALAR)
     assert isinstance(plot, ct.ControlPlot)
     assert plot.axes.shape == (1, 1)
@@ -384,7 +389,7 @@ def test_phase_plot_of_a_scalar_model_marks_mean_and_variance():
     ]
 
 
-def test_phase_plot_shades_what_escapes():
+def test_phase_plot_shades_what_escapes(scalar_phase):
     model = gct.GaussianTransformer(-1, 1, 0.5, 0.3)
     axis = phase_plot(model).axes[0, 0]
     [band] = [patch for patch in axis.patches if patch.get_label() == "escapes to infinity"]
@@ -395,11 +400,11 @@ def test_phase_plot_shades_what_escapes():
             warnings.simplefilter("ignore", gct.BlowUpWarning)
             response = respond(model, 20, ([0.0], [[start]]))
         assert (response.blow_up_time is not None) == escapes
-    assert "escapes to infinity" not in labels(phase_plot(SCALAR).axes[0, 0])
+    assert "escapes to infinity" not in labels(scalar_phase.axes[0, 0])
 
 
-def test_phase_plot_nullclines_are_where_the_rates_vanish():
-    axis = phase_plot(SCALAR).axes[0, 0]
+def test_phase_plot_nullclines_are_where_the_rates_vanish(scalar_phase):
+    axis = scalar_phase.axes[0, 0]
     contours = [c for c in axis.collections if isinstance(c, ContourSet)]
     assert len(contours) == 2
     system = gct.moment_system(SCALAR)
@@ -434,7 +439,8 @@ def test_phase_plot_says_when_the_plane_is_invariant():
 
 
 def test_phase_plot_of_a_chosen_plane_leaves_the_cone_empty():
-    plot = phase_plot(BALANCED, plane=(np.eye(2), [[0, 1], [1, 0]]), limits=[[0, 3], [-3, 3]])
+    plane, limits = (np.eye(2), [[0, 1], [1, 0]]), [[0, 3], [-3, 3]]
+    plot = phase_plot(BALANCED, plane=plane, limits=limits, equilibria=[])
     axis = plot.axes[0, 0]
     assert "no covariance" in labels(axis)
     assert axis.get_xlim() == (0, 3)
@@ -450,7 +456,6 @@ def test_phase_plot_of_a_chosen_plane_leaves_the_cone_empty():
         attention_blow_up().model,
         gct.GaussianTransformer(0, 0, 0),
         gct.GaussianTransformer(np.zeros((2, 2)), np.zeros((2, 2)), np.zeros((2, 2))),
-        gct.GaussianTransformer(1, 1, 1),
         SCALAR.replace(dt=0.5),
         BALANCED.replace(dt=0.1),
     ],
@@ -458,13 +463,13 @@ def test_phase_plot_of_a_chosen_plane_leaves_the_cone_empty():
         "blow-up",
         "at rest, d = 1",
         "at rest, d = 2",
-        "always escapes",
         "layers",
         "layers, d = 2",
     ],
 )
 def test_phase_plot_survives(model):
-    plot = phase_plot(model, equilibria=gct.find_equilibria(model, starts=0))
+    found = gct.find_equilibria(model, rank=0)
+    plot = phase_plot(model, equilibria=found)
     plot.figure.draw_without_rendering()
     assert np.isfinite([*plot.axes[0, 0].get_xlim(), *plot.axes[0, 0].get_ylim()]).all()
     if model.dt:
@@ -473,7 +478,7 @@ def test_phase_plot_survives(model):
 
 def test_phase_plot_on_given_axes():
     figure, axes = plt.subplots()
-    plot = phase_plot(SCALAR, ax=axes, title="mine")
+    plot = phase_plot(gct.GaussianTransformer(0, 0, 0), ax=axes, title="mine")
     assert plot.axes[0, 0] is axes
     assert plot.figure is figure
     assert axes.get_title() == "mine"
@@ -507,13 +512,19 @@ def test_poles_at_a_singular_point_claim_no_half_plane():
     assert labels(axis)[-1] == "abscissa -2"
 
 
-def test_ellipse_plot_takes_a_singular_equilibrium():
+def test_plots_take_a_singular_equilibrium():
     model = gct.GaussianTransformer(np.diag([1.0, -1.0]), np.eye(2), -np.eye(2))
     [limit] = [e for e in gct.find_equilibria(model) if e.is_stable]
     assert limit.rank == 1
     response = respond(model, 4, (np.zeros(2), np.eye(2)))
     dashed = ellipse_plot(response, equilibrium=limit).lines[0, 0][-1]
     assert np.ptp(dashed.get_ydata()) < 1e-9 < np.ptp(dashed.get_xdata())
+    # Zero has no place on the logarithmic axis of the spectrum.
+    lower = moment_plot(response, equilibrium=limit).axes[1, 0]
+    assert lower.get_yscale() == "log"
+    assert lower.lines[-1].get_ydata().tolist() == pytest.approx([1])
+    zero = gct.find_equilibria(model, rank=0)[0]
+    moment_plot(response, equilibrium=zero).figure.draw_without_rendering()
 
 
 # -- axes, titles, styles -------------------------------------------------------------------------

@@ -41,8 +41,10 @@ from gausscontrol.model.transformer import GaussianTransformer
 __all__ = ["find_equilibria", "find_equilibrium"]
 
 RANDOM_STARTS = 4
+# Starts used for each rank below d; flows of low rank that settle nowhere are dear.
+SINGULAR_STARTS = 3
 # Up to this dimension every rank is searched by default.
-ALL_RANKS_DIM = 6
+ALL_RANKS_DIM = 3
 # Flow tolerances at which Newton is tried: near is usually enough, closer when it is not.
 FLOW_TOLERANCES = (3e-2, 1e-4)
 # Whitened distance below which two solutions are one.
@@ -62,7 +64,7 @@ def find_equilibria(
     ----------
     model : GaussianTransformer
     rank : int, optional
-        Look only for covariances of this rank, 0 to d. By default all ranks up to d = 6, and 0,
+        Look only for covariances of this rank, 0 to d. By default all ranks up to d = 3, and 0,
         1 and d beyond, where the ranks between are searched when asked for.
     starts : int or iterable of (d, d) array_like, optional
         Covariances to start from, or how many random ones to add to the deterministic ones. For
@@ -277,7 +279,7 @@ def _singular_candidates(
         if model.n_heads == 1:
             return
     # Newton between a flow and its limit needs a start of the rank wanted.
-    for L in rank_factors(model, [factor(start)[:, :rank] for start in starts]):
+    for L in rank_factors(model, [factor(start)[:, :rank] for start in starts[:SINGULAR_STARTS]]):
         yield L, "flow"
 
 

@@ -23,7 +23,7 @@ __all__ = ["Arrival", "balanced_covariance", "default_starts", "follow_flow"]
 FLOW_RTOL = 1e-3
 FLOW_STEPS = 500
 # Ratio of singular values of L at which a trajectory counts as heading for a singular limit.
-SINGULAR_RATIO = 1e-6
+SINGULAR_RATIO = 1e-5
 # Share of attention in the drift below which Sigma is on its way to zero.
 COLLAPSED = 1e-12
 # Ratio of the diagonal of a Cholesky factor below which the factor flow takes over.

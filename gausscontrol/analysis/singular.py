@@ -28,7 +28,7 @@ __all__ = ["LeafSpectrum", "isotropic_factors", "leaf_spectrum", "pencil_factors
 REAL = 1e-9
 NEWTON_STEPS = 30
 CONVERGED = 1e-12
-FLOW_TOLERANCE = 1e-3
+FLOW_TOLERANCE, FLOW_STEPS = 1e-2, 150
 # Ratio of the singular values of L; an iterate that loses rank converges to below 1e-6 only.
 FULL_RANK = 1e-4
 # A leaf linearisation with a singular value this small against its largest has a continuum.
@@ -134,14 +134,10 @@ def rank_factors(
     flows = [model, model.reversed()] if both_ways and not model.dt else [model]
     for start in starts:
         for flow in flows:
-            arrival = follow_flow(flow, start, FLOW_TOLERANCE)
-            if arrival.settled:
-                root = _polish_factor(model, arrival.factor)
-                if root is not None:
-                    yield root
-        root = _polish_factor(model, start)
-        if root is not None:
-            yield root
+            arrival = follow_flow(flow, start, FLOW_TOLERANCE, FLOW_STEPS)
+            root = _polish_factor(model, arrival.factor) if arrival.settled else None
+            if root is not None:
+                yield root
 
 
 def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | None:

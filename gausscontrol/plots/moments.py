@@ -92,7 +92,7 @@ def moment_plot(
     figure, axes, own = open_axes(ax, 2)
     upper, lower = axes[:, 0]
     mean = None if equilibrium is None else equilibrium.mean
-    spectrum = None if equilibrium is None else _eigenvalues(equilibrium.covariance)
+    spectrum = None if equilibrium is None else _eigenvalues(equilibrium)
     label = equilibrium_label(equilibrium)
     lines = np.empty((2, 1), dtype=object)
     lines[0, 0] = _draw_family(upper, resp.t, resp.mean, r"$\mu$", mean, label)
@@ -133,8 +133,8 @@ def _draw_family(
         lines[0].set_label(f"{_indexed(symbol, 0, count)} ... {_indexed(symbol, count - 1, count)}")
     else:
         lines = _draw_band(axis, t, values, colors[0])
-        final = None if final is None else np.quantile(final, [0, 0.5, 1])
-    if final is not None:
+        final = None if final is None or not final.size else np.quantile(final, [0, 0.5, 1])
+    if final is not None and final.size:
         axis.plot(
             np.full(len(final), t[-1]),
             final,
@@ -183,8 +183,9 @@ def _response_eigenvalues(resp: MomentResponse) -> np.ndarray:
     return (np.linalg.svd(factors, compute_uv=False) ** 2).T[: resp.rank]
 
 
-def _eigenvalues(covariance: np.ndarray) -> np.ndarray:
-    return np.linalg.eigvalsh(covariance)[::-1]
+def _eigenvalues(equilibrium: Equilibrium) -> np.ndarray:
+    # The nonzero ones: zero has no place on a logarithmic axis.
+    return np.linalg.eigvalsh(equilibrium.covariance)[::-1][: equilibrium.rank]
 
 
 def _indexed(symbol: str, index: int, count: int) -> str:
