@@ -343,3 +343,11 @@ def test_a_guess_of_another_model_is_refused():
 def test_unknown_keywords():
     with pytest.raises(TypeError):
         gct.find_equilibria(MODEL, start=3)
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_a_model_that_does_nothing_ends(dim):
+    zero = np.zeros((dim, dim))
+    found = gct.find_equilibria(gct.GaussianTransformer(zero, zero, zero))
+    assert found
+    assert not any(e.covariance_is_stable for e in found)

@@ -478,7 +478,7 @@ def test_phase_plot_survives(model):
 
 def test_phase_plot_on_given_axes():
     figure, axes = plt.subplots()
-    plot = phase_plot(gct.GaussianTransformer(0, 0, 0), ax=axes, title="mine")
+    plot = phase_plot(gct.GaussianTransformer(0, 0, 0), equilibria=[], ax=axes, title="mine")
     assert plot.axes[0, 0] is axes
     assert plot.figure is figure
     assert axes.get_title() == "mine"

@@ -451,7 +451,7 @@ def _report(an: EquilibriumAnalysis) -> list[str]:
 
 def _extremes(covariance: np.ndarray) -> tuple[float, float]:
     values = np.linalg.eigvalsh(covariance)
-    return values[0], values[-1]
+    return max(values[0], 0.0), max(values[-1], 0.0)
 
 
 def _slowest(an: EquilibriumAnalysis) -> str:

@@ -205,7 +205,7 @@ def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:
     total = drift + attention
     rate = total + total.T + field.dt * total @ total.T
     linear, nonlinear = np.linalg.norm(drift), np.linalg.norm(attention)
-    if np.linalg.norm(rate) < 2 * tolerance * (linear + nonlinear):
+    if np.linalg.norm(rate) <= 2 * tolerance * (linear + nonlinear):
         return "settled"
     # Collapse as a whole: A alone drives, and it shrinks the volume.
     collapses = nonlinear < COLLAPSED * linear and np.trace(total) < 0

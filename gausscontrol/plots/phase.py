@@ -125,7 +125,8 @@ def phase_plot(
     axis.set_xlabel(chosen.names[0])
     axis.set_ylabel(chosen.names[1])
     finish(axis)
-    legend = legend_of(axis, **(ABOVE if own else {}))
+    named = bool(axis.get_legend_handles_labels()[0])
+    legend = legend_of(axis, **(ABOVE if own else {})) if named else None
     set_title(figure, axis, own, title, f"Phase plane of {model.name or 'the model'}")
     return ct.ControlPlot(lines, axes, figure, legend=legend)
 
