@@ -74,6 +74,8 @@ class ScalarValueModel:
     def positive_gain(self) -> np.ndarray:
         """The positive semidefinite part of G."""
         values, vectors = np.linalg.eigh(self.gain)
+        if values[0] >= 0:
+            return self.gain
         return (vectors * np.maximum(values, 0)) @ vectors.T
 
 
@@ -190,7 +192,7 @@ class _Walker:
             attention = np.linalg.norm(self.L.T @ (self.model.Bv @ self.L))
             if h * max(self._pace, attention) > STRIDE:
                 return False
-        elif not self._step(h).condition <= CONDITION:
+        elif h * self._pace > STRIDE and not self._step(h).condition <= CONDITION:
             return False
         L = self.L
         if not L.size:
@@ -227,14 +229,23 @@ class _Step:
     def __init__(self, model: ScalarValueModel, h: float) -> None:
         self.h, self._model = h, model
         self.end = _exponential(model.A, model.gain, h)
+
+    @cached_property
+    def condition(self) -> float:
+        """Condition number of e^{Ah}, in the Frobenius norm."""
         with np.errstate(all="ignore"):
-            back = scipy.linalg.expm(-h * model.A)
-            self.condition = float(np.linalg.norm(self.end[0]) * np.linalg.norm(back))
-        self.positive = (
-            _exponential(model.A, model.positive_gain, h)[1]
-            if model.positive_gain.any()
-            else np.zeros_like(model.A)
-        )
+            back = scipy.linalg.expm(-self.h * self._model.A)
+            return float(np.linalg.norm(self.end[0]) * np.linalg.norm(back))
+
+    @cached_property
+    def positive(self) -> np.ndarray:
+        """W_+(h), the integral over the positive part of G."""
+        G_plus = self._model.positive_gain
+        if not G_plus.any():
+            return np.zeros_like(self._model.A)
+        if G_plus is self._model.gain:
+            return self.end[1]
+        return _exponential(self._model.A, G_plus, self.h)[1]
 
     @cached_property
     def nodes(self) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gausscontrol.errors import ParameterError
+from gausscontrol.errors import IntegrationError, ParameterError
 from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.closed_form import ScalarValueModel, closed_form_flow, mean_moves
 from gausscontrol.model.moments import MomentField
@@ -77,9 +77,21 @@ def solve(task: Task, method: str) -> Solution:
             "method: expected 'factor' for a transition matrix or a factor-form system, found "
             "'covariance'; drop method or use the covariance form"
         )
+    if task.system.dt:
+        return _iterate(task, "factor" if method == "auto" else method)
     if method == "auto":
-        method = "factor" if needs_factor or task.system.dt else _better_form(task)
-    return _iterate(task, method) if task.system.dt else _integrate(task, method)
+        return _integrate_either(task, "factor" if needs_factor else _better_form(task))
+    return _integrate(task, method)
+
+
+def _integrate_either(task: Task, method: str) -> Solution:
+    try:
+        return _integrate(task, method)
+    except IntegrationError:
+        # The covariance form can run aground where the factor form goes on; never the reverse.
+        if method == "factor":
+            raise
+        return _integrate(task, "factor")
 
 
 def _better_form(task: Task) -> str:
