@@ -95,6 +95,11 @@ def certified_covariance(model: GaussianTransformer, equilibrium: Any) -> np.nda
             "make one with gausscontrol.GaussianTransformer(A, B, V)"
         )
     if isinstance(equilibrium, Equilibrium):
+        if equilibrium.rank < model.dim:
+            raise NotCertified(
+                f"equilibrium: expected a positive definite covariance, found rank "
+                f"{equilibrium.rank} of {model.dim}; singular equilibria are not certified"
+            )
         equilibrium = equilibrium.covariance
     value = real_array(equilibrium, "equilibrium")
     covariance = covariance_matrix(value, "equilibrium", model.dim)

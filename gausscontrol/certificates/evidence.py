@@ -19,6 +19,7 @@ from gausscontrol.analysis.spectra import covariance_abscissa
 from gausscontrol.certificates.base import check_enclosed, hurwitz_margin
 from gausscontrol.errors import GausscontrolError, NotCertified
 from gausscontrol.linalg.symmetric import symmetrise
+from gausscontrol.model.structure import riccati_gain
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
@@ -105,11 +106,11 @@ def riccati_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence
     positive for every X_0 > 0 and tends to X* if and only if G <= 0, -A is Hurwitz and X* > 0.
     """
     point = WhitenedPoint(model, Sigma)
-    attention = point.drift - point.white.A
-    largest = float(np.linalg.eigvalsh(attention + attention.T)[-1])
-    # G is semidefinite at best in the cases this serves, so zero is read up to rounding.
-    slack = 2 * np.sqrt(model.dim) * point.attention_error
-    slack += model.dim * np.finfo(float).eps * float(np.linalg.norm(attention))
+    # G is semidefinite at best in the cases this serves, so zero is read up to the last digit of
+    # its entries, in the original coordinates and whatever cancels between heads.
+    gain = np.linalg.eigvalsh(riccati_gain(model))
+    largest = float(gain[-1])
+    slack = model.dim * np.finfo(float).eps * float(np.abs(gain).max())
     antistable = hurwitz_margin(-point.white.A, point.drift_error)
     data = {"largest_gain": largest, "rounding": slack, "antistability": antistable}
     if largest > slack or not antistable > 0:
@@ -131,7 +132,7 @@ def riccati_shortfall(evidence: Evidence) -> str:
     data = evidence.data
     if data["largest_gain"] > data["rounding"]:
         reason = (
-            f"G has the positive eigenvalue {data['largest_gain']:.4g} in whitened coordinates, "
+            f"G has the positive eigenvalue {data['largest_gain']:.4g}, "
             "so that large covariances blow up"
         )
     else:

@@ -119,5 +119,7 @@ def in_vech(P: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
 
 def in_whitened_svec(P: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
     """Carry P from vech to whitened svec coordinates."""
-    inverse = np.linalg.inv(_svec_congruence(Sigma))
-    return symmetrise(inverse.T @ P @ inverse)
+    _, root = whitening(Sigma)
+    # svec(E) -> vech(root E root), the inverse of the congruence without inverting it.
+    operator = symmetric_operator(root[None] / 2, root[None]) / vech_index(len(root)).weight
+    return symmetrise(operator.T @ P @ operator)

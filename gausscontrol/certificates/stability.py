@@ -42,6 +42,8 @@ __all__ = [
 
 CRITERIA = {"form": form_stability, "riccati": riccati_stability}
 METHODS = ("auto", *CRITERIA)
+# A repeated check may find the radius larger by this factor, from rounding of the stored P.
+RADIUS_SLACK = 1.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,7 @@ def _supports(evidence: Evidence, certificate: GlobalStability | LocalStability)
     """Tell whether a fresh check bears out what a certificate says, its scope included."""
     return bool(
         evidence.margin > 0
-        and evidence.radius <= (1 + 1e-9) * certificate.radius
+        and evidence.radius <= RADIUS_SLACK * certificate.radius
         and evidence.mean_stable >= certificate.mean_stable
     )
 

@@ -236,7 +236,7 @@ def _outcome(response: MomentResponse, equilibrium: Equilibrium | None) -> tuple
         return "decays", f"decays: {change}"
     if after > GROWTH * before:
         return "grows", f"grows without escape so far: {change}"
-    recent = response.covariance[:, :, -1 - response.t.size // 10]
+    recent = response.covariance[:, :, -1 - max(1, response.t.size // 10)]
     if np.linalg.norm(last - recent) > REST * np.linalg.norm(last):
         return "moves", f"is still {'growing' if after > before else 'shrinking'}: {change}"
     low, high = np.linalg.eigvalsh(last)[[0, -1]]

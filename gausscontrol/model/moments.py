@@ -246,7 +246,11 @@ class MomentField:
         size = self.dim + self._low.size
         origin = np.zeros(size)
         c, J = self.covariance_form(origin), self.jacobian(origin)
-        K = np.stack([self.jacobian(unit) - J for unit in np.eye(size)], axis=-1) / 2
+        # Differences are taken where both parts are of one size, or units would cost digits.
+        linear = np.linalg.norm(self.A) + np.linalg.norm(self.heads.total)
+        span = linear / (self.heads.norm_bound() or 1.0) or 1.0
+        K = np.stack([self.jacobian(span * unit) - J for unit in np.eye(size)], axis=-1)
+        K /= 2 * span
         flat, first = K.reshape(-1, size), J.reshape(-1)
 
         def evaluate(x: np.ndarray) -> np.ndarray:

@@ -37,6 +37,8 @@ HANDOVER_FLOOR = 1e3
 # States beyond this are about to overflow.
 OVERFLOW = 1e140
 MAX_STEPS = 50_000
+# Eigenvalues of L^T L below this share of the largest carry no digits of N = L^T M L.
+GAUGE_FLOOR = 1e-12
 # Up to this dimension the right side is evaluated as an expanded polynomial.
 POLYNOMIAL_DIM = 4
 # Steps of DOP853 before Radau gets its first turn; each failed turn multiplies them by four.
@@ -165,7 +167,9 @@ class FactorFlow:
             return np.full_like(rate, np.nan)
         values, vectors = np.linalg.eigh(gram)
         product = vectors.T @ (L.T @ rate) @ vectors
-        values = np.maximum(values, np.finfo(float).tiny)
+        # Any skew matrix is a gauge: below the floor N is rounding, which must not be magnified.
+        floor = max(GAUGE_FLOOR * values[-1], np.finfo(float).tiny)
+        values = np.maximum(values, floor)
         skew = (product.T - product) / (values[:, None] + values)
         return rate + L @ (vectors @ skew @ vectors.T)
 

@@ -12,6 +12,7 @@ another tolerance.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,6 +42,8 @@ TIGHTEST = 1e-13
 ABSOLUTE_SHARE = 1e-3
 # Strides of the closed form beyond which "auto" integrates, with a mean that moves.
 MOST_STRIDES = 1_000
+# Distinct gaps of the grid beyond which it integrates too.
+MOST_GAPS = 100
 
 
 def solve(task: Task, method: str) -> Solution:
@@ -64,8 +67,12 @@ def solve(task: Task, method: str) -> Solution:
     """
     method = choice(method, "method", METHODS)
     riccati = _scalar_values(task) if method in ("auto", "closed-form") else None
-    if riccati is not None and (method == "closed-form" or _is_short(task, riccati)):
+    if riccati is not None and method == "closed-form":
         return _evaluate(task, riccati)
+    if riccati is not None and _is_short(task, riccati):
+        # Where the guard makes steps too short for it, an integrator goes on.
+        with contextlib.suppress(IntegrationError):
+            return _evaluate(task, riccati)
     if method == "closed-form":
         raise ParameterError(
             "method: 'closed-form' needs continuous depth, every V_h a multiple of I, constant "
@@ -194,7 +201,9 @@ def _scalar_values(task: Task) -> ScalarValueModel | None:
 def _is_short(task: Task, riccati: ScalarValueModel) -> bool:
     # Over many short steps an integrator is faster; a moving mean makes each step dearer.
     most = MOST_STRIDES if mean_moves(riccati, task.mean) else 10 * MOST_STRIDES
-    return riccati.strides(task.depths[-1]) < most
+    # Every distinct gap costs exponentials of its own.
+    gaps = np.unique(np.round(np.diff(task.depths) / task.depths[-1], 10)).size
+    return riccati.strides(task.depths[-1]) < most and gaps < MOST_GAPS
 
 
 def _evaluate(task: Task, riccati: ScalarValueModel) -> Solution:
