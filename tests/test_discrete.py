@@ -137,3 +137,16 @@ def test_schur_margin_covers_the_perturbation():
                 E = rng.normal(size=(3, 3))
                 E *= size / np.linalg.norm(E, 2)
                 assert np.abs(np.linalg.eigvals(A + E)).max() < 1
+
+
+def test_semiglobal_mean_is_judged_with_room():
+    # Sigma* = 1 exactly, and the mean diverges at rate 1e-10.
+    model = gct.GaussianTransformer(1, -1e10, 1e-10, dt=0.01)
+    certificate = certify_semiglobal_stability(model, [[1 + 5e-10]], [[1.5]])
+    assert not certificate.mean_stable
+
+
+def test_semiglobal_refuses_a_resolution_coarser_than_the_set():
+    model = gct.GaussianTransformer(np.diag([1, -5e-10]), np.eye(2), -np.diag([1, 5e-10]), dt=1e-10)
+    with pytest.raises(gct.NotCertified):
+        certify_semiglobal_stability(model, np.eye(2), 1.5 * np.eye(2))

@@ -752,3 +752,23 @@ def test_text(response):
     )
     dotted = gct.moment_response(settled(name="encoder.3"), GRID, ([0, 0], np.eye(2)))
     assert "encoder_3" in str(dotted)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e4, 1e8, 1e-8])
+def test_units_do_not_matter(unit):
+    A, B = np.array([[1, 0.2], [0.3, 0.8]]), np.array([[1, 0.3], [0.1, 0.7]])
+    V, S = np.array([[1, 0.5], [0.5, 1.2]]), np.array([[0.3, 0.1], [0.1, 0.2]])
+    model = gct.GaussianTransformer(A, B / unit**2, V)
+    with pytest.warns(gct.BlowUpWarning):
+        response = gct.moment_response(model, [0, 1, 5], ([0, 0], S * unit**2))
+    assert abs(response.blow_up_time - 0.460502637) < 1e-8
+
+
+def test_a_nearly_singular_factor_takes_steps():
+    # Columns of L that carry rounding only must not be magnified by the gauge.
+    rng = np.random.default_rng(2)
+    model = gct.GaussianTransformer(np.eye(3), *(0.5 * rng.standard_normal((2, 3, 3))))
+    L = np.diag([1.0, 1e-9, 1e-10])
+    system = gct.moment_system(model)
+    reference = gct.moment_response(system, [0, 0.2], (np.zeros(3), L @ L), method="factor")
+    assert np.isfinite(reference.covariance).all()

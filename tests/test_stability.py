@@ -5,6 +5,7 @@ import copy
 import control as ct
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import (
@@ -414,3 +415,33 @@ def test_lyapunov_function_wants_a_covariance(Sigma):
     certificate = gct.certify_global_stability(LIMIT, IDENTITY)
     with pytest.raises(ParameterError if np.shape(Sigma) != (3, 3) else ValueError, match="Sigma"):
         certificate.lyapunov_function(Sigma)
+
+
+def test_a_gain_beyond_the_last_digit_is_no_rounding():
+    # G22 = 1e-10 is left when large heads cancel; G22 = 1e-15 with one head.
+    A, big = np.array([[1, -0.3], [4, 1.0]]), 2.0**10
+    two = np.stack([big * np.eye(2), np.diag([-0.5, 0.5e-10]) - big * np.eye(2)])
+    for B in (two, np.diag([-0.5, 0.5e-15])[None]):
+        model = gct.GaussianTransformer(A, B, np.stack([np.eye(2)] * len(B)))
+        G = 2 * B.sum(axis=0)
+        Sigma = np.linalg.inv(scipy.linalg.solve_continuous_lyapunov(A.T, -G))
+        with pytest.raises(gct.NotCertified):
+            gct.certify_global_stability(model, Sigma)
+
+
+@pytest.mark.parametrize(("condition", "dt"), [(1e4, 0.1), (1e8, 0)])
+def test_ill_conditioned_certificates_verify(condition, dt):
+    c, s = np.cos(0.5), np.sin(0.5)
+    turn = np.array([[c, -s], [s, c]])
+    Sigma = turn @ np.diag([1, 1 / condition]) @ turn.T
+    model = gct.GaussianTransformer(np.eye(2), np.linalg.inv(Sigma), -np.eye(2), dt=dt)
+    certificate = gct.certify_local_stability(model, gct.find_equilibrium(model, Sigma))
+    assert certificate.verify()
+
+
+def test_singular_equilibria_are_not_certified():
+    model = gct.GaussianTransformer(np.diag([-1.0, 2.0]), np.eye(2), -np.eye(2))
+    singular = gct.find_equilibria(model, rank=1)[0]
+    for certify in (gct.certify_local_stability, gct.certify_global_stability):
+        with pytest.raises(gct.NotCertified, match="rank 1 of 2"):
+            certify(model, singular)

@@ -180,7 +180,9 @@ class GaussianTransformer:
         Notes
         -----
         Theory 1.3. Layer-norm gains and LayerScale can be folded into the weights beforehand; the
-        normalisation itself cannot.
+        normalisation itself cannot. A two-dimensional array counts as one head: the (d, d) weights
+        of h heads that frameworks store side by side become W_Q.reshape(h, dk, d) and
+        W_O.reshape(d, h, dk).transpose(1, 0, 2) first.
 
         Examples
         --------
