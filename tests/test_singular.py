@@ -156,3 +156,15 @@ def test_flow_finds_rank_two_of_the_layer_map():
         D = np.eye(3) + 0.1 * model.drift(L @ L.T)
         gap = np.linalg.norm(D @ L @ L.T @ D.T - L @ L.T)
         assert gap < 1e-9 * np.linalg.norm(L @ L.T)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3, 1e5])
+def test_pencil_does_not_mind_unlike_units(unit):
+    A, B = np.array([[1, 0.2], [0.3, 0.8]]), np.array([[1, 0.3], [0.1, 0.7]])
+    model = gct.GaussianTransformer(A, B, -np.array([[1, 0.5], [0.5, 1.2]]))
+    R = np.diag([1.0, unit])
+    plain = sorted(np.trace(L @ L.T) for L in pencil_factors(model))
+    moved = [np.diag(1 / np.diag(R)) @ L for L in pencil_factors(model.transform(R))]
+    assert len(plain) == 2
+    assert np.allclose(sorted(np.trace(L @ L.T) for L in moved), plain, rtol=1e-6)
+    assert not list(isotropic_factors(model.transform(R)))

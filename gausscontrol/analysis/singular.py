@@ -58,7 +58,8 @@ def pencil_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
     """
     if model.n_heads != 1:
         return
-    A, B, V = model.A, model.B[0], model.V[0]
+    balanced, units = _balanced(model)
+    A, B, V = balanced.A, balanced.B[0], balanced.V[0]
     (alphas, betas), vectors = scipy.linalg.eig(A, V, homogeneous_eigvals=True)
     for alpha, beta, vector in zip(alphas, betas, vectors.T, strict=True):
         # A singular pencil shows as 0/0, an infinite eigenvalue as V u = 0.
@@ -71,7 +72,7 @@ def pencil_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
         quotient = u @ B @ u
         scale = -(alpha / beta).real / quotient if quotient else 0.0
         if np.isfinite(scale) and scale > 0 and abs(quotient) > REAL * np.linalg.norm(B):
-            yield np.sqrt(scale) * u[:, None]
+            yield np.sqrt(scale) * (units * u)[:, None]
 
 
 def _real_direction(vector: np.ndarray) -> np.ndarray | None:
@@ -95,23 +96,40 @@ def isotropic_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
         Unit vectors with sum_h (u^T B_h u) V_h u = 0, found where one key form vanishes on the
         kernel of A (one head), or where all V_h u vanish too.
     """
+    balanced, units = _balanced(model)
+    for u in _isotropic_directions(balanced):
+        direction = units * u
+        yield (direction / np.linalg.norm(direction))[:, None]
+
+
+def _isotropic_directions(model: GaussianTransformer) -> Iterator[np.ndarray]:
     scale = max(np.linalg.norm(model.A), np.finfo(float).tiny)
     kernel = scipy.linalg.null_space(model.A / scale, rcond=1e-12)
     if not kernel.size:
         return
     silent = kernel @ scipy.linalg.null_space(np.concatenate(list(model.V)) @ kernel, rcond=1e-12)
     for u in silent.T:
-        yield u[:, None]
+        yield u
     if model.n_heads != 1:
         return
     values, vectors = np.linalg.eigh(symmetrise(kernel.T @ model.B[0] @ kernel))
     small = np.abs(values) <= REAL * max(np.linalg.norm(model.B[0]), np.finfo(float).tiny)
     for u in (kernel @ vectors[:, small]).T:
-        yield u[:, None]
+        yield u
     if values[0] < 0 < values[-1] and not small[[0, -1]].any():
         for sign in (1.0, -1.0):
             u = np.sqrt(values[-1]) * vectors[:, 0] + sign * np.sqrt(-values[0]) * vectors[:, -1]
-            yield (kernel @ u / np.linalg.norm(u))[:, None]
+            yield kernel @ u / np.linalg.norm(u)
+
+
+def _balanced(model: GaussianTransformer) -> tuple[GaussianTransformer, np.ndarray]:
+    """Return the model with its coordinates rescaled to like size, and the units that undo it.
+
+    The tests for "zero" below are relative to norms, which mean nothing in unlike units.
+    """
+    size = np.abs(model.A) + np.abs(model.V).sum(axis=0)
+    _, (units, _) = scipy.linalg.matrix_balance(size, permute=False, separate=True)
+    return model.in_coordinates(np.diag(1 / units), np.diag(units)), units
 
 
 def rank_factors(
