@@ -220,7 +220,7 @@ class _Plane:
         places = np.array([[x, y] for _, x, y, drawn in shown if drawn] or [[0.0, 0.0]])
         sizes = np.linalg.norm(self.basis, axis=(1, 2))
         reach = MARGIN * np.abs(places * sizes).max() or WIDE * _natural_size(self.model)
-        low = [0.0 if np.linalg.eigvalsh(E)[0] >= 0 else -reach for E in self.basis]
+        low = [0.0 if np.linalg.eigvalsh(E)[0] >= -1e-12 else -reach for E in self.basis]
         return np.array([[low[i], reach] / sizes[i] for i in range(2)])
 
     def draw_more(self, axis: Axes, grid: tuple, samples: np.ndarray) -> None:
