@@ -15,6 +15,7 @@ __all__ = [
     "NotCertified",
     "ParameterError",
     "ShapeError",
+    "SolverError",
     "UnreachableError",
 ]
 
@@ -49,6 +50,22 @@ class NotCertified(GausscontrolError):
     def __init__(self, message: str, margin: float | None = None) -> None:
         super().__init__(message)
         self.margin = margin
+
+
+class SolverError(GausscontrolError):
+    """A solver of semidefinite programmes returned no point that can be used.
+
+    Parameters
+    ----------
+    message : str
+        Size and scaling of the problem, and what the solver said.
+    status : str
+        "infeasible", "unbounded", "refused" (a point that fails its own inequalities) or "failed".
+    """
+
+    def __init__(self, message: str, status: str = "failed") -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class InfeasibleDesign(GausscontrolError):

@@ -8,8 +8,8 @@ between the computed equilibrium and an exact one. Otherwise the call raises `No
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["Certificate", "certified_covariance", "check_enclosed", "hurwitz_margin"]
+__all__ = ["Certificate", "certified_covariance", "check_enclosed", "finished", "hurwitz_margin"]
+
+Claim = TypeVar("Claim", bound="Certificate")
 
 # Whitened distance from an exact equilibrium up to which a computed one stands for it.
 ROUGHEST = 1e-3
@@ -42,6 +44,9 @@ class Certificate(ABC):
         By how much the deciding inequality holds, after rounding was subtracted.
     data : dict
         Numbers behind the verdict.
+    proved : bool
+        Whether the check was repeated in ball arithmetic before the certificate was returned
+        (Theory 9.3); `verify(rigorous=True)` does that at any time.
     """
 
     model: GaussianTransformer
@@ -49,27 +54,84 @@ class Certificate(ABC):
     scope: str
     margin: float
     data: dict[str, Any] = field(repr=False)
+    proved: bool = field(default=False, kw_only=True)
 
     @property
     def verified(self) -> bool:
         """True: an object that exists has passed its check."""
         return bool(self.margin > 0)
 
-    @abstractmethod
-    def verify(self) -> bool:
+    def verify(self, rigorous: bool = False) -> bool:
         """Repeat the check from the stored matrices.
+
+        Parameters
+        ----------
+        rigorous : bool, optional
+            Repeat it in ball arithmetic, where True is a proof; needs the extra "rigorous".
 
         Returns
         -------
         bool
+
+        Raises
+        ------
+        GausscontrolError
+            If `rigorous` and python-flint is not installed.
+
+        Notes
+        -----
+        Theory 9.1, 9.3.
         """
+        return self._prove() if rigorous else self._recheck()
+
+    @abstractmethod
+    def _recheck(self) -> bool:
+        """Repeat the check in floating point."""
+
+    def _prove(self) -> bool:
+        """Repeat the check in ball arithmetic."""
+        raise NotCertified(
+            f"rigorous: {type(self).__name__} has no check in ball arithmetic; "
+            "use verify() without it"
+        )
 
     def __str__(self) -> str:
-        lines = [f"Certified: {self.statement}", f"  scope   {self.scope}"]
+        verdict = "Proved" if self.proved else "Certified"
+        lines = [f"{verdict}: {self.statement}", f"  scope   {self.scope}"]
         return "\n".join([*lines, *self._details(), f"  margin  {self.margin:.3g}"])
 
     def _details(self) -> list[str]:
         return []
+
+
+def finished(certificate: Claim, rigorous: bool) -> Claim:
+    """Return a certificate, with its proof in ball arithmetic if one is asked for.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Verified in floating point.
+    rigorous : bool
+
+    Returns
+    -------
+    Certificate
+        With `proved` set if `rigorous`.
+
+    Raises
+    ------
+    NotCertified
+        If `rigorous` and the proof does not go through.
+    """
+    if not rigorous:
+        return certificate
+    if not certificate.verify(rigorous=True):
+        raise NotCertified(
+            "rigorous: the check holds in floating point but not in ball arithmetic; the margin "
+            f"{certificate.margin:.3g} is too thin for a proof, use rigorous=False",
+            margin=certificate.margin,
+        )
+    return replace(certificate, proved=True)
 
 
 def certified_covariance(model: GaussianTransformer, equilibrium: Any) -> np.ndarray:

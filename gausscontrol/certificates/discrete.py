@@ -234,13 +234,8 @@ class SemiglobalStability(Certificate):
         """
         return self.lyapunov_function(Sigma) <= self.level
 
-    def verify(self) -> bool:
-        """Repeat the check from the model, the covariance and the level.
-
-        Returns
-        -------
-        bool
-        """
+    def _recheck(self) -> bool:
+        """Repeat the check from the model, the covariance and the level."""
         step, data = _semiglobal_step(self.model, self.covariance, self.level)
         mean = _mean_converges(self.model, self.covariance, data["resolution"])
         return step > self.model.dt and mean >= self.mean_stable

@@ -103,13 +103,8 @@ class GlobalStability(Certificate):
         """
         return divergence(self.covariance, Sigma)
 
-    def verify(self) -> bool:
-        """Repeat the check from the model and the covariance.
-
-        Returns
-        -------
-        bool
-        """
+    def _recheck(self) -> bool:
+        """Repeat the check from the model and the covariance."""
         try:
             evidence = CRITERIA[self.method](self.model, self.covariance)
         except NotCertified:
@@ -150,13 +145,8 @@ class LocalStability(Certificate):
     lyapunov_matrix: np.ndarray
     mean_stable: bool
 
-    def verify(self) -> bool:
-        """Repeat the check from the model, the covariance and P.
-
-        Returns
-        -------
-        bool
-        """
+    def _recheck(self) -> bool:
+        """Repeat the check from the model, the covariance and P."""
         P = in_whitened_svec(self.lyapunov_matrix, self.covariance)
         try:
             return _supports(linear_stability(self.model, self.covariance, P), self)

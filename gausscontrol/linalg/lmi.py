@@ -1,0 +1,361 @@
+"""Semidefinite programmes: the one room in which cvxpy is used (Theory 7, 9.1).
+
+    minimise f(x)   subject to   F_i(x) >= m_i I,   a_j(x) = 0
+
+Strict inequalities carry an explicit margin m_i > 0; callers normalise their data so that a margin
+means something. A solver's status is advice: every inequality and equality is evaluated again in
+NumPy at the point that was returned, and a point that does not keep its strict inequalities is
+refused whatever the status says. Clarabel is tried first, SCS where Clarabel fails or the largest
+block is beyond it.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse
+
+from gausscontrol.errors import ParameterError, SolverError
+from gausscontrol.linalg.symmetric import vech_index
+
+__all__ = [
+    "Program",
+    "Solution",
+    "frobenius_norm",
+    "nuclear_norm",
+    "spectral_norm",
+    "sum_squares",
+    "svec",
+    "symmetric_basis",
+    "trace",
+]
+
+# Share of a strict margin that must be left when the inequality is evaluated in NumPy.
+KEPT = 0.5
+# Largest violation of an equality, over the size of the point, that counts as solved.
+EQUALITY_TOLERANCE = 1e-5
+# Beyond this block an interior-point method takes minutes, and SCS goes first.
+LARGEST_BLOCK = 120
+OPTIONS: dict[str, dict[str, Any]] = {
+    "CLARABEL": {},
+    "SCS": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 50_000},
+}
+USABLE = (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT)
+INFEASIBLE = (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE)
+UNBOUNDED = (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A point that a solver returned and that was checked in NumPy.
+
+    Attributes
+    ----------
+    status : str
+        What the solver says of itself, such as "optimal".
+    value : float
+        Objective at the point.
+    solver : str
+    seconds : float
+    margin : float
+        Smallest of lambda_min(F_i) / m_i over the strict inequalities; at least 1/2, and infinite
+        without any.
+    defect : float
+        Largest violation of an equality or of an inequality without a margin.
+    """
+
+    status: str
+    value: float
+    solver: str
+    seconds: float
+    margin: float
+    defect: float
+    _values: dict[int, np.ndarray] = field(repr=False)
+
+    def __getitem__(self, variable: cp.Variable) -> np.ndarray:
+        """Return the value of a variable; symmetric ones are exactly symmetric."""
+        return self._values[variable.id]
+
+
+class Program:
+    """A semidefinite programme under construction.
+
+    Expressions are cvxpy's, combined with `@`, `+`, `.T` and the functions of this module.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> M = np.array([[-1.0, 2.0], [0.0, -3.0]])
+    >>> program = Program("Lyapunov inequality")
+    >>> P = program.symmetric(2)
+    >>> program.above(P, 1.0)
+    >>> program.below(M.T @ P + P @ M, 1e-3)
+    >>> solution = program.solve(minimise=trace(P))
+    >>> bool(np.linalg.eigvalsh(solution[P])[0] > 0.9)
+    True
+    """
+
+    def __init__(self, name: str = "programme") -> None:
+        self.name = name
+        self.problem: cp.Problem | None = None
+        self._constraints: list[cp.Constraint] = []
+        self._strict: list[tuple[cp.Expression, float]] = []
+        self._weak: list[cp.Constraint] = []
+        self._objective: cp.Minimize | cp.Maximize | None = None
+
+    def symmetric(self, size: int, name: str | None = None) -> cp.Variable:
+        """Return a symmetric matrix variable."""
+        return cp.Variable((size, size), symmetric=True, name=name)
+
+    def gram(self, size: int, name: str | None = None, margin: float = 0.0) -> cp.Variable:
+        """Return a symmetric matrix variable G >= margin I."""
+        G = self.symmetric(size, name)
+        self.above(G, margin)
+        return G
+
+    def matrix(self, rows: int, columns: int, name: str | None = None) -> cp.Variable:
+        """Return a matrix variable."""
+        return cp.Variable((rows, columns), name=name)
+
+    def vector(self, size: int, name: str | None = None) -> cp.Variable:
+        """Return a vector variable."""
+        return cp.Variable(size, name=name)
+
+    def scalar(self, name: str | None = None, nonnegative: bool = False) -> cp.Variable:
+        """Return a scalar variable."""
+        return cp.Variable(name=name, nonneg=nonnegative)
+
+    def parameter(self, shape: Any = (), name: str | None = None, **attributes: Any) -> Any:
+        """Return a parameter: a constant whose `.value` may change between two solutions."""
+        return cp.Parameter(shape, name=name, **attributes)
+
+    def above(self, expression: cp.Expression, margin: float = 0.0) -> None:
+        """Require F(x) >= margin I; with a margin it is checked to be kept."""
+        size = expression.shape[0] if expression.ndim else 1
+        if size == 1:
+            constraint = cp.sum(expression) >= margin
+        else:
+            constraint = (expression + expression.T) / 2 >> margin * np.eye(size)
+        self._constraints.append(constraint)
+        if margin > 0:
+            self._strict.append((expression, margin))
+        else:
+            self._weak.append(constraint)
+
+    def below(self, expression: cp.Expression, margin: float = 0.0) -> None:
+        """Require F(x) <= -margin I."""
+        self.above(-expression, margin)
+
+    def equal(self, expression: cp.Expression, value: Any = 0.0, symmetric: bool = False) -> None:
+        """Require a(x) = value; for symmetric matrices on the upper triangle only."""
+        difference = expression - value
+        if symmetric and difference.ndim == 2:
+            difference = _triangle(difference)
+        self.add([difference == 0])
+
+    def spectral_bound(self, expression: cp.Expression, bound: Any) -> None:
+        """Require |X|_2 <= bound."""
+        self.add([cp.sigma_max(expression) <= bound])
+
+    def add(self, constraints: Iterable[cp.Constraint]) -> None:
+        """Add constraints as they are."""
+        for constraint in constraints:
+            if not isinstance(constraint, cp.Constraint):
+                raise ParameterError(
+                    f"constraints: expected cvxpy constraints, found {type(constraint).__name__}; "
+                    "return a list such as [variables['V'] >= -1]"
+                )
+            self._constraints.append(constraint)
+            self._weak.append(constraint)
+
+    def solve(
+        self,
+        *,
+        minimise: Any = None,
+        maximise: Any = None,
+        solver: str | None = None,
+        verbose: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> Solution:
+        """Solve and check the point in NumPy.
+
+        Parameters
+        ----------
+        minimise, maximise : cvxpy expression, optional
+            One of them, or neither for a feasibility problem. Solving again with the same
+            expression and other parameter values reuses the compiled problem.
+        solver : str, optional
+            A name that cvxpy knows; default: Clarabel, then SCS.
+        verbose : bool, optional
+            Let the solver print.
+        options : dict, optional
+            Passed to the solver, when it is named.
+
+        Returns
+        -------
+        Solution
+
+        Raises
+        ------
+        SolverError
+            If no solver returns a point that keeps its strict inequalities; `status` is
+            "infeasible", "unbounded", "refused" or "failed".
+        """
+        self._pose(minimise, maximise)
+        failure: SolverError | None = None
+        for name in [solver.upper()] if solver else self._order():
+            try:
+                return self._attempt(name, verbose, OPTIONS.get(name, {}) | (options or {}))
+            except SolverError as error:
+                if error.status == "infeasible" and name == "CLARABEL":
+                    raise
+                failure = failure or error
+        raise failure
+
+    def _pose(self, minimise: Any, maximise: Any) -> None:
+        """Build the cvxpy problem unless the last one was the same."""
+        asked = maximise if maximise is not None else minimise
+        known = getattr(self._objective, "asked", None)
+        if self.problem is not None and known is asked and self._size == len(self._constraints):
+            return
+        sense = cp.Maximize if maximise is not None else cp.Minimize
+        self._objective = sense(asked if asked is not None else 0)
+        self._objective.asked = asked
+        self._size = len(self._constraints)
+        self.problem = cp.Problem(self._objective, self._constraints)
+
+    def _order(self) -> Sequence[str]:
+        blocks = [c.args[0].shape[0] for c in self._constraints if isinstance(c, cp.PSD)]
+        large = max(blocks, default=0) > LARGEST_BLOCK
+        return ("SCS", "CLARABEL") if large else ("CLARABEL", "SCS")
+
+    def _attempt(self, solver: str, verbose: bool, options: dict[str, Any]) -> Solution:
+        started = time.perf_counter()
+        problem = self.problem
+        try:
+            with warnings.catch_warnings():
+                # Inaccurate points are judged by their values, below.
+                warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+                problem.solve(solver=solver, verbose=verbose, **options)
+        except (cp.SolverError, ValueError, ArithmeticError) as error:
+            raise self._error("failed", solver, f"it stopped: {error}") from error
+        status = problem.status
+        if status in INFEASIBLE:
+            raise self._error("infeasible", solver, "no point meets the constraints")
+        if status in UNBOUNDED:
+            raise self._error("unbounded", solver, "the objective has no bound")
+        variables = problem.variables()
+        if status not in USABLE or any(v.value is None for v in variables):
+            raise self._error("failed", solver, f"it returned status {status!r} without a point")
+        values = {v.id: _value(v) for v in variables}
+        if not all(np.isfinite(value).all() for value in values.values()):
+            raise self._error("failed", solver, "it returned numbers that are not finite")
+        margin, defect = self._margin(), self._defect()
+        if margin < KEPT:
+            raise self._error(
+                "refused",
+                solver,
+                f"it says {status!r}, but a strict inequality keeps {margin:.3g} of its margin",
+            )
+        size = 1 + max((np.abs(value).max(initial=0.0) for value in values.values()), default=0.0)
+        if defect > EQUALITY_TOLERANCE * size:
+            found = f"it says {status!r}, but a constraint is violated by {defect:.3g}"
+            raise self._error("refused", solver, found)
+        seconds = time.perf_counter() - started
+        value = float(problem.value)
+        return Solution(status, value, solver, seconds, margin, defect, values)
+
+    def _margin(self) -> float:
+        shares = [_lowest(F.value) / margin for F, margin in self._strict]
+        return min(shares, default=np.inf)
+
+    def _defect(self) -> float:
+        return max((float(np.max(c.violation())) for c in self._weak), default=0.0)
+
+    def _error(self, status: str, solver: str, found: str) -> SolverError:
+        sizes = self.problem.size_metrics
+        return SolverError(
+            f"{self.name}: {solver} found no usable point for {sizes.num_scalar_variables} "
+            f"variables, {sizes.num_scalar_eq_constr} equalities and {len(self._strict)} strict "
+            f"inequalities ({self._scaling()}): {found}",
+            status=status,
+        )
+
+    def _scaling(self) -> str:
+        """Say how widely the data spread, the usual cause of trouble."""
+        entries = [np.abs(np.ravel(_dense(c.value))) for c in self.problem.constants()]
+        entries = np.concatenate([e[e > 0] for e in entries] or [np.ones(1)])
+        if not entries.size:
+            return "no data"
+        return f"data from {entries.min():.1e} to {entries.max():.1e}"
+
+
+def trace(expression: cp.Expression) -> cp.Expression:
+    """Return tr X."""
+    return cp.trace(expression)
+
+
+def spectral_norm(expression: cp.Expression) -> cp.Expression:
+    """Return |X|_2, convex in X."""
+    return cp.sigma_max(expression)
+
+
+def nuclear_norm(expression: cp.Expression) -> cp.Expression:
+    """Return the sum of the singular values, convex in X."""
+    return cp.normNuc(expression)
+
+
+def frobenius_norm(expression: cp.Expression) -> cp.Expression:
+    """Return |X|_F, convex in X."""
+    return cp.norm(expression, "fro") if expression.ndim == 2 else cp.norm(expression)
+
+
+def sum_squares(expression: cp.Expression) -> cp.Expression:
+    """Return |X|_F^2, convex in X."""
+    return cp.sum_squares(expression)
+
+
+def svec(expression: cp.Expression) -> cp.Expression:
+    """Return svec X of a symmetric expression: <svec X, svec Y> = tr X Y."""
+    index = vech_index(expression.shape[0])
+    picked = cp.vec(expression, order="C")[index.low]
+    return cp.multiply(index.weight, picked)
+
+
+@lru_cache(maxsize=32)
+def symmetric_basis(dim: int) -> scipy.sparse.csr_matrix:
+    """Return S of shape (d^2, n): vec(X) = S svec(X), row-major, with orthonormal columns."""
+    index = vech_index(dim)
+    columns = np.arange(index.low.size)
+    off = index.rows != index.columns
+    rows = np.concatenate([index.low, index.high[off]])
+    values = 1 / np.concatenate([index.weight, index.weight[off]])
+    shape = (dim * dim, columns.size)
+    return scipy.sparse.csr_matrix((values, (rows, np.concatenate([columns, columns[off]]))), shape)
+
+
+def _triangle(expression: cp.Expression) -> cp.Expression:
+    return cp.vec(expression, order="C")[vech_index(expression.shape[0]).high]
+
+
+def _value(variable: cp.Variable) -> np.ndarray:
+    value = np.array(variable.value, dtype=float)
+    if variable.attributes.get("symmetric") or variable.attributes.get("PSD"):
+        return (value + value.T) / 2
+    return value
+
+
+def _lowest(value: Any) -> float:
+    value = np.atleast_2d(np.asarray(value, dtype=float))
+    return float(np.linalg.eigvalsh((value + value.T) / 2)[0])
+
+
+def _dense(value: Any) -> np.ndarray:
+    return value.data if scipy.sparse.issparse(value) else np.asarray(value)
