@@ -1,65 +1,18 @@
 """Attack on global certificates: every certified equilibrium is run into from extreme starts.
 
 Models are planted, near-marginal or wholly random; starts have eigenvalues from 1e-6 to 1e4 of the
-equilibrium's. The integrator is the test's own: all trajectories at once in factor form, with
-Dormand and Prince's pair and a step for each trajectory. Near saddles convergence is slow, so a
+equilibrium's. The integrator is the tests' own (flows.py); near saddles convergence is slow, so a
 trajectory is called false only after depth 5,000.
 """
 
 import numpy as np
 import pytest
+from flows import converge
 from problems import plain_attention_form, planted_problem, random_model
 
 import gausscontrol as gct
 
-NODES = (
-    (1 / 5,),
-    (3 / 40, 9 / 40),
-    (44 / 45, -56 / 15, 32 / 9),
-    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
-    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
-    (35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
-)
-ERROR = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
-RTOL = 1e-6
-DEPTH = 5_000.0
-NEAR = 1e-3
-LEAST_STEP = 1e-12
 STARTS = 3
-
-
-def rate(A, V, B, L):
-    S = L @ L.swapaxes(-1, -2)
-    return (A + (V @ S[:, None] @ B).sum(axis=1)) @ L
-
-
-def distances(L):
-    return np.linalg.norm(L @ L.swapaxes(-1, -2) - np.eye(L.shape[-1]), axis=(1, 2))
-
-
-def converge(A, V, B, L, depth=DEPTH):
-    """Tell which factors reach the identity within a depth; those that blow up do not."""
-    reached = np.zeros(len(L), dtype=bool)
-    active = np.arange(len(L))
-    t, step = np.zeros(len(L)), np.full(len(L), 1e-6)
-    while active.size:
-        h = step[:, None, None]
-        slopes = [rate(A, V, B, L)]
-        for row in NODES:
-            new = L + h * sum(c * k for c, k in zip(row, slopes, strict=True))
-            slopes.append(rate(A, V, B, new))
-        gap = h * sum(c * k for c, k in zip(ERROR, slopes, strict=True))
-        error = np.linalg.norm(gap, axis=(1, 2)) / (RTOL * np.linalg.norm(L, axis=(1, 2)))
-        good = error <= 1
-        L = np.where(good[:, None, None], new, L)
-        t = t + np.where(good, step, 0)
-        step = step * np.clip(0.9 * np.maximum(error, 1e-10) ** -0.2, 0.2, 5.0)
-        near = distances(L) < NEAR
-        reached[active[near]] = True
-        keep = ~near & (t < depth) & (step > LEAST_STEP)
-        if not keep.all():
-            A, V, B, L, t, step, active = (x[keep] for x in (A, V, B, L, t, step, active))
-    return reached
 
 
 def near_marginal(rng, dim, heads):

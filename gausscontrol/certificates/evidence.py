@@ -37,8 +37,8 @@ __all__ = [
 class Evidence:
     """What a check found; it holds if the margin is positive.
 
-    `radius` bounds the whitened distance from the computed equilibrium to an exact one, and
-    `rate` is the certified decay rate near it.
+    `radius` bounds the whitened distance from the computed equilibrium to an exact one, `rate` is
+    the certified decay rate near it, and `witness` holds the matrices that a re-check needs.
     """
 
     margin: float
@@ -46,6 +46,7 @@ class Evidence:
     mean_stable: bool
     data: dict[str, Any]
     rate: float = 0.0
+    witness: Any = None
 
 
 def form_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence:
