@@ -7,12 +7,8 @@ from gausscontrol.analysis.finding import find_equilibria, find_equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis, LyapunovSolution, analyze
 from gausscontrol.certificates.base import Certificate
 from gausscontrol.certificates.discrete import SemiglobalStability, certify_semiglobal_stability
-from gausscontrol.certificates.stability import (
-    GlobalStability,
-    LocalStability,
-    certify_global_stability,
-    certify_local_stability,
-)
+from gausscontrol.certificates.local import LocalStability, certify_local_stability
+from gausscontrol.certificates.stability import GlobalStability, certify_global_stability
 from gausscontrol.errors import (
     BlowUpWarning,
     EquilibriumNotFound,

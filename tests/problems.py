@@ -35,6 +35,8 @@ __all__ = [
     "no_equilibrium",
     "scalar_riccati",
     "stable_not_normal",
+    "heads_of",
+    "two_attractors",
     "planted_problem",
     "random_covariance",
     "random_model",
@@ -307,6 +309,35 @@ def all_problems() -> list[Problem]:
         no_equilibrium(),
         stable_not_normal(),
     ]
+
+
+def heads_of(operator):
+    """Return V, B with sum_h V_h E B_h = operator(E) on symmetric matrices, by one SVD."""
+    dim = 2
+    matrix = np.zeros((dim,) * 4)  # image (i, j) of the entry (k, l)
+    for k, l in np.ndindex(dim, dim):
+        E = np.zeros((dim, dim))
+        E[k, l] = 1.0
+        matrix[:, :, k, l] = operator((E + E.T) / 2)
+    rearranged = matrix.transpose(0, 2, 3, 1).reshape(dim**2, dim**2)  # (i, k) by (l, j)
+    U, values, Wt = np.linalg.svd(rearranged)
+    root = np.sqrt(values)
+    return (U * root).T.reshape(-1, dim, dim), (root[:, None] * Wt).reshape(-1, dim, dim)
+
+
+def two_attractors():
+    """Theory 4.7: q <= 0 and L(I) Hurwitz at I, yet there is a second equilibrium."""
+    J = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    second = np.diag([2.0, 0.5])
+    E1 = second - np.eye(2)
+
+    def operator(E):
+        share = np.sum(E * E1) / np.sum(E1 * E1)
+        return -share * J - (E - share * E1)
+
+    V, B = heads_of(operator)
+    assert np.allclose((V @ E1 @ B).sum(axis=0), -J)
+    return GaussianTransformer([[0.6, 1.4], [-1.4, 1.2]], B, V), second
 
 
 # -- generators -----------------------------------------------------------------------------------

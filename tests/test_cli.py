@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.io
-from problems import cubic_factor, mimetic_clean, no_equilibrium
+from problems import cubic_factor, mimetic_clean, no_equilibrium, two_attractors
 
 import gausscontrol as gct
 from gausscontrol.cli import main
@@ -27,12 +27,8 @@ DATA = Path(__file__).resolve().parents[1] / "examples" / "data"
 MIMETIC, NOISY = DATA / "mimetic_head.mat", DATA / "mimetic_head_noisy.mat"
 
 STABLE = gct.GaussianTransformer(0.5, 1, -0.25, name="scalar")
-# The form has a positive eigenvalue, the linearisation is Hurwitz.
-LOCAL = gct.GaussianTransformer(
-    [[0.6, 1.4], [-1.4, 1.2]],
-    [np.diag([1.0, 0.0]), np.diag([0.0, 1.0])],
-    [-0.6 * np.diag([1.0, 0.0]), -1.2 * np.diag([0.0, 1.0])],
-)
+# q <= 0 and L(I) Hurwitz, yet diag(2, 1/2) is an equilibrium too (Theory 4.7).
+LOCAL, _ = two_attractors()
 COVARIANCE_ONLY = gct.GaussianTransformer(np.eye(2), -np.eye(2), np.eye(2))
 UNSTABLE = cubic_factor().model
 NONE = no_equilibrium().model
@@ -160,7 +156,9 @@ def test_noisy_head_is_an_honest_no(run):
     text = joined(out)
     assert code == 0
     assert "No positive definite equilibrium found: tried the closed forms" in text
-    assert "Certificate: none" in text
+    assert "No certificate." in text
+    assert "Not certified as blow-up: no growth is verified" in text
+    assert "Not certified as bounded: the best P found misses" in text
     assert "Observed along trajectories, not certified: from mu = 0" in text
     assert "escapes to infinity at depth 1.163" in text
     assert [line.split(" at depth")[0] for line in err] == [
@@ -177,14 +175,14 @@ def test_local_certificate_says_how_far_the_global_one_fell_short(run):
     code, out, _ = run(LOCAL, "--json")
     report = json.loads(out)
     assert (code, report["regime"]) == (0, "locally stable")
-    [refused] = report["not_certified"]
+    refused = report["not_certified"][0]
     assert refused["kind"] == "globally stable"
     assert refused["margin"] <= 0
     _, out, _ = run(LOCAL)
     text = joined(out)
     assert "Locally stable, certified" in text
     assert "rate none certified globally" in text
-    assert f"It falls short by {-refused['margin']:.4g}" in text
+    assert f"Not certified as globally stable: {refused['reason']}" in text
     assert "from mu = mu*, Sigma = 100 Sigma*" in text
 
 
@@ -196,8 +194,8 @@ def test_scope_says_when_only_the_covariance_is_certified(run):
 def test_unstable_point_is_not_certified(run):
     _, out, _ = run(UNSTABLE)
     text = joined(out)
-    assert "No certificate of stability." in text
-    assert "covariance grows at 2 per unit depth" in text
+    assert "Blow-up, certified: " in text
+    assert "covariance abscissa 2 per unit depth, not stable" in text
     assert "Sigma = 100 Sigma*: escapes to infinity" in text
 
 
@@ -296,8 +294,8 @@ def test_singular_limit_is_told_and_not_certified(run, tmp_path):
     assert "attention form margin none: the covariance is singular" in text
     assert len(list(tmp_path.iterdir())) == 3
     report = json.loads(run(SINGULAR, "--json")[1])
-    assert report["equilibrium"] is report["certificate"] is None
-    assert (report["singular_limit"]["rank"], report["regime"]) == (2, "undecided")
+    assert report["equilibrium"] is None
+    assert (report["singular_limit"]["rank"], report["regime"]) == (2, "bounded")
     np.testing.assert_allclose(
         report["singular_limit"]["covariance"], np.diag([1.0, 1.0, 0.0]), atol=1e-9
     )
@@ -357,7 +355,7 @@ def test_stack_report_has_a_row_for_each_layer(run, tmp_path):
         ["2", "3.1", "to", "3.35", "layer"],
     ]
     assert ["globally" in row for row in rows] == [True, False, False]
-    assert "undecided" in rows[1]
+    assert "blow-up" in rows[1]
     assert "locally" in rows[2]
     assert "Layer 1 not globally stable: no positive definite equilibrium: " in text
     assert "Layer 2 not globally stable: no equilibrium attracts globally" in text
@@ -371,7 +369,7 @@ def test_stack_json(run):
     report = json.loads(run(STACK, "--json")[1], parse_constant=no_constants)
     assert list(report) == STACK_KEYS
     assert report["stack"] == {"dim": 2, "layers": 3, "depth": pytest.approx(3.35)}
-    assert report["regime"] == "undecided"
+    assert report["regime"] == "blow-up"
     first, second, _ = report["layers"]
     assert first["rate"] == pytest.approx(2)
     assert second["no_equilibrium"]
@@ -389,7 +387,7 @@ def test_stack_requirement_holds_for_every_layer(run):
     code, _, err = run(STACK, "--require", "locally stable")
     assert code == 1
     assert err[-1].startswith(
-        "gausscontrol: required locally stable, found undecided: layer 1: no positive definite"
+        "gausscontrol: required locally stable, found blow-up: layer 1: no positive definite"
     )
     assert run(STACK, "--require", "globally stable")[2][-1].count("layer 1 (and 1 more): ") == 1
     assert run(gct.LayerStack([STABLE, STABLE], [1, 2]), "--require", "globally stable")[0] == 0
@@ -593,19 +591,37 @@ def test_globally_stable_meets_both_requirements(run, model, required):
     ("model", "required", "found"),
     [
         (LOCAL, "globally stable", "locally stable"),
-        (UNSTABLE, "globally stable", "undecided"),
-        (UNSTABLE, "locally stable", "undecided"),
-        (gct.GaussianTransformer(-1, 1, -1), "locally stable", "undecided"),
+        (UNSTABLE, "globally stable", "blow-up"),
+        (UNSTABLE, "locally stable", "blow-up"),
+        (gct.GaussianTransformer(-1, 1, -1), "locally stable", "collapse"),
+        (STABLE, "blow-up", "globally stable"),
+        (STABLE, "collapse", "globally stable"),
+        (NOISY, "bounded", "undecided"),
     ],
-    ids=["local", "unstable", "unstable, locally", "none"],
+    ids=["local", "unstable", "unstable, locally", "none", "blow-up", "collapse", "noisy"],
 )
 def test_unmet_requirements_leave_with_1_and_one_line(run, model, required, found):
     code, out, err = run(model, "--require", required)
     assert code == 1
     assert out
-    [line] = err
+    [line] = [line for line in err if "warning" not in line]
     assert line.startswith(f"gausscontrol: required {required}, found {found}: ")
     assert run(model)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "required"),
+    [
+        (STABLE, "bounded"),
+        (UNSTABLE, "blow-up"),
+        (gct.GaussianTransformer(-1, 1, -1), "collapse"),
+        (gct.GaussianTransformer(-1, 1, -1), "bounded"),
+        (SINGULAR, "bounded"),
+    ],
+    ids=["stable", "blow-up", "collapse", "collapse, bounded", "singular"],
+)
+def test_behaviour_meets_its_requirement(run, model, required):
+    assert run(model, "--require", required)[0] == 0
 
 
 def test_locally_stable_meets_its_requirement(run):

@@ -98,9 +98,10 @@ class Certificate(ABC):
     def __str__(self) -> str:
         verdict = "Proved" if self.proved else "Certified"
         lines = [f"{verdict}: {self.statement}", f"  scope   {self.scope}"]
-        return "\n".join([*lines, *self._details(), f"  margin  {self.margin:.3g}"])
+        return "\n".join([*lines, *self.details(), f"  margin  {self.margin:.3g}"])
 
-    def _details(self) -> list[str]:
+    def details(self) -> list[str]:
+        """Return the lines of the report that are particular to this kind of certificate."""
         return []
 
 

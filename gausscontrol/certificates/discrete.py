@@ -240,7 +240,7 @@ class SemiglobalStability(Certificate):
         mean = _mean_converges(self.model, self.covariance, data["resolution"])
         return step > self.model.dt and mean >= self.mean_stable
 
-    def _details(self) -> list[str]:
+    def details(self) -> list[str]:
         return [
             f"  set     W <= {self.level:.6g}",
             f"  step    dt = {self.model.dt:g}, certified below {self.largest_step:.6g}",

@@ -30,6 +30,8 @@ __all__ = [
     "mean_margin",
     "riccati_shortfall",
     "riccati_stability",
+    "scope_of",
+    "supports",
 ]
 
 
@@ -47,6 +49,24 @@ class Evidence:
     data: dict[str, Any]
     rate: float = 0.0
     witness: Any = None
+
+
+# A repeated check may find the radius larger by this factor, from rounding of stored matrices.
+RADIUS_SLACK = 1.01
+
+
+def supports(evidence: Evidence, certificate: Any) -> bool:
+    """Tell whether a fresh check bears out what a certificate says, its scope included."""
+    return bool(
+        evidence.margin > 0
+        and evidence.radius <= RADIUS_SLACK * certificate.radius
+        and evidence.mean_stable >= certificate.mean_stable
+    )
+
+
+def scope_of(evidence: Evidence) -> str:
+    """Say what a verdict concerns."""
+    return "covariance and mean" if evidence.mean_stable else "covariance"
 
 
 def form_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence:
@@ -119,6 +139,7 @@ def riccati_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence
     radius = point.radius
     check_enclosed(point, radius)
     data["existence_radius"] = radius
+    data["reading"] = ", where G <= 0 is read up to rounding" if largest > -slack else ""
     return Evidence(
         antistable,
         radius + point.offset,

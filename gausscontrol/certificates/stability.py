@@ -1,49 +1,32 @@
-"""Global and local stability of a positive definite equilibrium (Theory 4.1 to 4.5).
+"""Global stability of a positive definite equilibrium of (1) (Theory 4.1 to 4.3, 4.7 to 4.9).
 
-    global   q(E) = <E, T(E)> < 0 for all symmetric E != 0 (whitened)  =>  Sigma(t) -> Sigma*
-    local    P > 0 with J^T P + P J < 0, J the covariance linearisation
+    Sigma(t) -> Sigma* from every Sigma_0 > 0
 
-Both are evaluated at the computed equilibrium with a margin that covers the exact one nearby,
-whose existence is part of what is certified.
+by the first of the `criteria` that holds. Each is evaluated at the computed equilibrium with a
+margin that covers the exact one nearby, whose existence is part of what is certified.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gausscontrol.certificates.base import Certificate, certified_covariance
+from gausscontrol.certificates.base import Certificate, certified_covariance, finished
+from gausscontrol.certificates.criteria import CRITERIA
 from gausscontrol.certificates.discrete import divergence
-from gausscontrol.certificates.evidence import (
-    Evidence,
-    form_shortfall,
-    form_stability,
-    is_riccati,
-    riccati_shortfall,
-    riccati_stability,
-)
-from gausscontrol.certificates.linearisation import (
-    in_vech,
-    in_whitened_svec,
-    linear_stability,
-    lyapunov_candidate,
-)
+from gausscontrol.certificates.evidence import Evidence, scope_of, supports
+from gausscontrol.certificates.extended_identity import ExtendedWitness
+from gausscontrol.certificates.rigorous import prove_form, prove_riccati
+from gausscontrol.certificates.rigorous_sos import prove_extended
 from gausscontrol.errors import NotCertified, ParameterError
+from gausscontrol.linalg.symmetric import covariance_matrix, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = [
-    "GlobalStability",
-    "LocalStability",
-    "certify_global_stability",
-    "certify_local_stability",
-]
+__all__ = ["GlobalStability", "certify_global_stability"]
 
-CRITERIA = {"form": form_stability, "riccati": riccati_stability}
-METHODS = ("auto", *CRITERIA)
-# A repeated check may find the radius larger by this factor, from rounding of the stored P.
-RADIUS_SLACK = 1.01
+METHODS = ("auto", "cheap", *CRITERIA)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +40,21 @@ class GlobalStability(Certificate):
     radius : float
         An exact equilibrium lies within this whitened Frobenius distance.
     method : str
-        "form": the attention form is negative definite (Theory 4.1); "riccati": the criterion of
-        Theory 4.7 for scalar values holds.
+        "form": the attention form is negative definite (Theory 4.1); "riccati": the criterion for
+        scalar values (4.7); "semidefinite": the form has a kernel known from structure (4.7);
+        "gradient": attention climbs a concave function (4.9); "extended": a Lyapunov function
+        eta W + p was found (4.8).
     rate : float
-        Certified exponential decay rate of |Sigma - Sigma*| near the equilibrium, in whitened
-        Frobenius norm. [1/t]
+        Decay rate of |Sigma - Sigma*| near the equilibrium, in whitened Frobenius norm: certified
+        for "form" and "extended", that of the linearisation for the others. [1/t]
     optimal_rate : float or None
         2 tr A / d, the largest rate the form can certify for the given A; None for other
         methods. [1/t]
     mean_stable : bool
         Whether M(Sigma*) + Vbar is verified to be Hurwitz, so that the mean converges too.
+    witness : object or None
+        What the check needs beside the covariance: an `ExtendedWitness`, or the matrix P of the
+        gradient case.
     """
 
     covariance: np.ndarray
@@ -75,11 +63,13 @@ class GlobalStability(Certificate):
     rate: float
     optimal_rate: float | None
     mean_stable: bool
+    witness: Any = field(default=None, kw_only=True, repr=False)
 
     def lyapunov_function(self, Sigma: Any) -> float:
-        """Return the Lyapunov function W(Sigma).
+        """Return the Lyapunov function at a covariance.
 
-        W = tr(X Sigma) - log det(X Sigma) - d with X the inverse of Sigma*.
+        W = tr(X Sigma) - log det(X Sigma) - d with X the inverse of Sigma*; for "extended"
+        V = eta W + p(E), and for "gradient" Phi(Sigma*) - Phi(Sigma).
 
         Parameters
         ----------
@@ -89,8 +79,8 @@ class GlobalStability(Certificate):
         Returns
         -------
         float
-            Twice the Kullback-Leibler divergence between the zero-mean Gaussians; decreases
-            along every solution.
+            Zero at the equilibrium only; never increases along a solution. W is twice the
+            Kullback-Leibler divergence between the zero-mean Gaussians.
 
         Raises
         ------
@@ -99,19 +89,47 @@ class GlobalStability(Certificate):
 
         Notes
         -----
-        Theory 4.1.
+        Theory 4.1, 4.8, 4.9.
         """
+        if self.method == "extended":
+            return self.witness.lyapunov_function(self._whitened(Sigma))
+        if self.method == "gradient":
+            # Phi is quadratic and stationary at Sigma*.
+            E = covariance_matrix(Sigma, "Sigma", self.model.dim) - self.covariance
+            return -float(np.sum(E * (self.witness @ self.model.attention(E)))) / 2
         return divergence(self.covariance, Sigma)
 
+    def _whitened(self, Sigma: Any) -> np.ndarray:
+        Sigma = covariance_matrix(Sigma, "Sigma", self.model.dim)
+        whitening(Sigma, "Sigma")
+        R, _ = whitening(self.covariance)
+        return R @ Sigma @ R
+
     def _recheck(self) -> bool:
-        """Repeat the check from the model and the covariance."""
+        """Repeat the check from the model, the covariance and the witness."""
         try:
-            evidence = CRITERIA[self.method](self.model, self.covariance)
+            evidence = CRITERIA[self.method].check(self.model, self.covariance, self.witness)
         except NotCertified:
             return False
-        return _supports(evidence, self) and evidence.rate >= (1 - 1e-9) * self.rate
+        return supports(evidence, self) and evidence.rate >= (1 - 1e-9) * self.rate
 
-    def _details(self) -> list[str]:
+    def _prove(self) -> bool:
+        """Repeat it in ball arithmetic."""
+        claim = (self.model, self.covariance)
+        if self.method == "form":
+            return prove_form(*claim, self.radius, rate=self.rate, mean=self.mean_stable)
+        if self.method == "riccati":
+            return prove_riccati(*claim, self.radius, mean=self.mean_stable)
+        if isinstance(self.witness, ExtendedWitness):
+            return prove_extended(
+                *claim, self.witness, self.radius, rate=self.rate, mean=self.mean_stable
+            )
+        raise NotCertified(
+            f"rigorous: the method {self.method!r} has no check in ball arithmetic; "
+            "use verify() without it"
+        )
+
+    def details(self) -> list[str]:
         return [
             f"  method  {self.method}",
             f"  rate    {self.rate:.6g} per unit depth{self._beside()}",
@@ -123,53 +141,19 @@ class GlobalStability(Certificate):
         return f", optimum {self.optimal_rate:.6g} (2 tr A/d)"
 
 
-@dataclass(frozen=True, eq=False)
-class LocalStability(Certificate):
-    """The equilibrium attracts every covariance near it.
-
-    Attributes
-    ----------
-    covariance : (d, d) ndarray
-        The computed equilibrium. [x]^2
-    radius : float
-        An exact equilibrium lies within this whitened Frobenius distance.
-    lyapunov_matrix : (n, n) ndarray
-        P > 0 with J^T P + P J < 0 (J^T P J < P for dt > 0), for the linearisation J in vech
-        coordinates.
-    mean_stable : bool
-        Whether the mean is verified to converge too.
-    """
-
-    covariance: np.ndarray
-    radius: float
-    lyapunov_matrix: np.ndarray
-    mean_stable: bool
-
-    def _recheck(self) -> bool:
-        """Repeat the check from the model, the covariance and P."""
-        P = in_whitened_svec(self.lyapunov_matrix, self.covariance)
-        try:
-            return _supports(linear_stability(self.model, self.covariance, P), self)
-        except NotCertified:
-            return False
-
-
-def _supports(evidence: Evidence, certificate: GlobalStability | LocalStability) -> bool:
-    """Tell whether a fresh check bears out what a certificate says, its scope included."""
-    return bool(
-        evidence.margin > 0
-        and evidence.radius <= RADIUS_SLACK * certificate.radius
-        and evidence.mean_stable >= certificate.mean_stable
-    )
-
-
 def certify_global_stability(
-    model: GaussianTransformer, equilibrium: Any, *, method: str = "auto"
+    model: GaussianTransformer,
+    equilibrium: Any,
+    *,
+    method: str = "auto",
+    degree: int | None = None,
+    rigorous: bool = False,
 ) -> GlobalStability:
     """Certify that an equilibrium attracts every Sigma > 0.
 
     With q(E) = <E, T(E)> in coordinates whitened at Sigma*: if q(E) < 0 for all symmetric E != 0,
-    every solution with Sigma_0 > 0 exists for all depths and tends to Sigma*.
+    every solution with Sigma_0 > 0 exists for all depths and tends to Sigma*. Where q is not
+    negative definite, other Lyapunov functions may still prove the same.
 
     Parameters
     ----------
@@ -177,9 +161,17 @@ def certify_global_stability(
         Continuous depth.
     equilibrium : Equilibrium or (d, d) array_like
         The equilibrium, or its covariance. [x]^2
-    method : {"auto", "form", "riccati"}, optional
-        "form" is one eigenvalue problem on the symmetric matrices; "riccati" decides the case of
-        scalar values, if and only if; "auto" takes the first that certifies.
+    method : str, optional
+        "form" (Theory 4.1): one eigenvalue problem on the symmetric matrices; "riccati" (4.7):
+        decides the case of scalar values, if and only if; "semidefinite" (4.7); "gradient" (4.9);
+        "extended" (4.8): one semidefinite programme. "auto" takes the first that certifies, in
+        this order; "cheap" does without the last.
+    degree : int, optional
+        Of the Lyapunov function of "extended": 2, 4, 6, ...; by default 2, then higher ones while
+        they take seconds.
+    rigorous : bool, optional
+        Repeat the check in ball arithmetic, and take only what is proved; needs the extra
+        "rigorous". "semidefinite" and "gradient" have no such proof.
 
     Returns
     -------
@@ -192,11 +184,11 @@ def certify_global_stability(
         If no method certifies by more than rounding, if no exact equilibrium is proven nearby,
         or if the depth is discrete, where no equilibrium attracts globally.
     ParameterError
-        If the method is unknown or the covariance is not positive definite.
+        If the method or the degree is unknown or the covariance is not positive definite.
 
     Notes
     -----
-    Theory 4.1 to 4.3, 4.7, 4.10, 9.1. The verdict does not change under head gauge.
+    Theory 4.1 to 4.3, 4.7 to 4.10, 9.1, 9.3. The verdict does not change under head gauge.
 
     Examples
     --------
@@ -210,16 +202,51 @@ def certify_global_stability(
     Sigma = certified_covariance(model, equilibrium)
     if method not in METHODS:
         raise ParameterError(f"method: expected one of {', '.join(METHODS)}, found {method!r}")
+    _check_degree(degree)
     if model.dt:
         raise NotCertified(
             f"dt: no equilibrium attracts globally at dt = {model.dt:g}, since one layer can "
-            "overshoot from far away (Theory 4.10); use model.replace(dt=0)"
+            "overshoot from far away (Theory 4.10); use certify_semiglobal_stability, or "
+            "model.replace(dt=0)"
         )
-    method, evidence = _decide(model, Sigma, method)
+    if method in CRITERIA:
+        return finished(_certify(model, Sigma, method, degree), rigorous)
+    return _first(model, Sigma, method, degree, rigorous)
+
+
+def _first(
+    model: GaussianTransformer, Sigma: np.ndarray, method: str, degree: int | None, rigorous: bool
+) -> GlobalStability:
+    """Return what the first method certifies, or raise what all of them said."""
+    refused: dict[str, NotCertified] = {}
+    for name, criterion in CRITERIA.items():
+        if (method == "cheap" and criterion.needs_solver) or criterion.refusal(model):
+            continue
+        try:
+            return finished(_certify(model, Sigma, name, degree), rigorous)
+        except NotCertified as error:
+            refused[name] = error
+        if name == "riccati":  # if and only if: nothing else can hold
+            raise refused[name]
+    first = refused.pop("form")
+    others = "".join(f"; {name}: {_reason(error)}" for name, error in refused.items())
+    raise NotCertified(f"{first}{others}", margin=first.margin) from first
+
+
+def _certify(
+    model: GaussianTransformer, Sigma: np.ndarray, method: str, degree: int | None
+) -> GlobalStability:
+    criterion = CRITERIA[method]
+    refusal = criterion.refusal(model)
+    if refusal:
+        raise NotCertified(refusal)
+    evidence = criterion.find(model, Sigma, degree)
+    if not evidence.margin > 0:
+        raise NotCertified(criterion.shortfall(model, evidence), margin=evidence.margin)
     return GlobalStability(
         model=model,
-        statement=_global_statement(evidence),
-        scope=_scope(evidence.mean_stable),
+        statement=_statement(evidence),
+        scope=scope_of(evidence),
         margin=evidence.margin,
         data=evidence.data,
         covariance=Sigma,
@@ -228,103 +255,25 @@ def certify_global_stability(
         rate=evidence.rate,
         optimal_rate=2 * float(np.trace(model.A)) / model.dim if method == "form" else None,
         mean_stable=evidence.mean_stable,
+        witness=evidence.witness,
     )
 
 
-def certify_local_stability(model: GaussianTransformer, equilibrium: Any) -> LocalStability:
-    """Certify that an equilibrium is locally exponentially stable.
-
-    Solves J^T P + P J = -I for the covariance linearisation J (or takes P = I where its
-    symmetric part is already negative) and then checks P > 0 and J^T P + P J < 0. For dt > 0 the
-    map of a layer is shown to contract in the norm of P, J^T P J < P, which also proves that its
-    exact fixed point exists.
-
-    Parameters
-    ----------
-    model : GaussianTransformer
-    equilibrium : Equilibrium or (d, d) array_like
-        The equilibrium, or its covariance. [x]^2
-
-    Returns
-    -------
-    LocalStability
-
-    Raises
-    ------
-    NotCertified
-        If J is not Hurwitz (a contraction for dt > 0) by more than rounding, or no exact
-        equilibrium is proven nearby.
-    ParameterError
-        If the covariance is not positive definite.
-
-    Notes
-    -----
-    Theory 4.5, 4.10, 9.1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import gausscontrol as gct
-    >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2))
-    >>> gct.certify_local_stability(model, 2 * np.eye(2)).scope
-    'covariance and mean'
-    """
-    Sigma = certified_covariance(model, equilibrium)
-    P = lyapunov_candidate(model, Sigma)
-    evidence = linear_stability(model, Sigma, P)
-    if not evidence.margin > 0:
-        wanted = "J^T P J < P" if model.dt else "J^T P + P J < 0"
-        raise NotCertified(
-            f"equilibrium: the linearisation is not verified to be stable: {wanted} fails by "
-            f"{-evidence.margin:.3g}; look at the poles with analyze(model, equilibrium)",
-            margin=evidence.margin,
-        )
-    return LocalStability(
-        model=model,
-        statement=(
-            "an equilibrium exists within the stated radius and attracts every covariance near "
-            f"it{' and every mean' if evidence.mean_stable else ''}, exponentially"
-        ),
-        scope=_scope(evidence.mean_stable),
-        margin=evidence.margin,
-        data=evidence.data,
-        covariance=Sigma,
-        radius=evidence.radius,
-        lyapunov_matrix=in_vech(P, Sigma),
-        mean_stable=evidence.mean_stable,
-    )
+def _check_degree(degree: Any) -> None:
+    if degree is None:
+        return
+    if not isinstance(degree, int | np.integer) or degree < 2 or degree % 2:
+        raise ParameterError(f"degree: expected 2, 4, 6, ... or None, found {degree!r}")
 
 
-def _decide(model: GaussianTransformer, Sigma: np.ndarray, method: str) -> tuple[str, Evidence]:
-    """Return the method that certifies, in order of cost, or raise what the last one said."""
-    scalar = is_riccati(model)
-    if method == "riccati" and not scalar:
-        raise NotCertified(
-            "method: 'riccati' needs every value matrix to be a multiple of the identity; "
-            "use method='auto'"
-        )
-    if method != "riccati":
-        evidence = form_stability(model, Sigma)
-        if evidence.margin > 0:
-            return "form", evidence
-        if method == "form" or not scalar:
-            raise NotCertified(form_shortfall(model, evidence), margin=evidence.margin)
-    evidence = riccati_stability(model, Sigma)
-    if not evidence.margin > 0:
-        raise NotCertified(riccati_shortfall(evidence), margin=evidence.margin)
-    return "riccati", evidence
-
-
-def _global_statement(evidence: Evidence) -> str:
+def _statement(evidence: Evidence) -> str:
     whose = "" if evidence.mean_stable else "the covariance of "
-    data = evidence.data
-    semidefinite = data.get("largest_gain", -np.inf) > -data["rounding"]
-    reading = ", where G <= 0 is read up to rounding" if semidefinite else ""
     return (
         f"{whose}every Gaussian with Sigma_0 > 0 tends to the one positive definite "
-        f"equilibrium{reading}"
+        f"equilibrium{evidence.data.get('reading', '')}"
     )
 
 
-def _scope(mean_stable: bool) -> str:
-    return "covariance and mean" if mean_stable else "covariance"
+def _reason(error: NotCertified) -> str:
+    """Return what a refusal says after the words that all of them share."""
+    return str(error).rpartition("not certified as globally stable ")[2]

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from gausscontrol._version import __version__
-from gausscontrol.cli.findings import REGIMES, draw, investigate
+from gausscontrol.cli.design import add_design, run_design
+from gausscontrol.cli.findings import REQUIRABLE, draw, investigate
 from gausscontrol.cli.observation import one_line
 from gausscontrol.cli.report import as_json, in_words
 from gausscontrol.cli.simulate import (
@@ -33,7 +34,8 @@ from gausscontrol.cli.simulate import (
     write_run,
 )
 from gausscontrol.cli.stacks import draw_stack, investigate_stack, stack_as_json, stack_in_words
-from gausscontrol.errors import GausscontrolError
+from gausscontrol.cli.steer import add_steer, run_steer
+from gausscontrol.errors import GausscontrolError, InfeasibleDesign, UnreachableError
 from gausscontrol.model.files import load_model
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.plots import PICTURES
@@ -86,7 +88,10 @@ equilibrium; the scope printed beside says whether every mean does too.
 "semiglobally stable", for residual layers (dt > 0), where global stability does
 not exist: every covariance in a stated set does.
 "locally stable": every covariance near the equilibrium does.
-Each meets the requirement of those after it; a stack does if all its layers do.
+"collapse": every covariance tends to zero. "bounded": none escapes to infinity.
+"blow-up": all those beyond a stated threshold escape, at a finite depth.
+Global stability meets the three others that speak of stability, and it and
+collapse meet "bounded"; a stack meets what all its layers meet.
 What is only observed along a trajectory is called so and meets none.
 
 exit codes:
@@ -122,6 +127,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return options.run(options)
     except SystemExit as stop:  # argparse has printed help or the version
         return int(stop.code or 0)
+    except (InfeasibleDesign, UnreachableError) as error:
+        _complain(one_line(error))
+        return 1
     except (GausscontrolError, OSError, _UsageError) as error:
         _complain(one_line(error))
         return 2
@@ -149,6 +157,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_analyze(commands, raw)
     _add_simulate(commands, raw)
+    add_design(commands, raw).set_defaults(run=_run_design)
+    add_steer(commands, raw).set_defaults(run=_run_steer)
     return parser
 
 
@@ -173,8 +183,8 @@ def _add_analyze(commands: argparse._SubParsersAction, raw: type) -> None:
     analyze_parser.add_argument(
         "--require",
         metavar="REGIME",
-        choices=REGIMES,
-        help=f"exit with 1 if this is not certified: {', '.join(map(repr, REGIMES))}",
+        choices=REQUIRABLE,
+        help=f"exit with 1 if this is not certified: {', '.join(map(repr, REQUIRABLE))}",
     )
     analyze_parser.set_defaults(run=_run_analyze)
 
@@ -259,6 +269,18 @@ def _run_simulate(options: argparse.Namespace) -> int:
         _print(json.dumps(run_as_json(run), allow_nan=False))
     else:
         _print(run_in_words(run))
+    return 0
+
+
+def _run_design(options: argparse.Namespace) -> int:
+    _print(run_design(options))
+    return 0
+
+
+def _run_steer(options: argparse.Namespace) -> int:
+    if options.plots is not None:
+        _make_folder(options.plots)
+    _print(run_steer(options))
     return 0
 
 

@@ -10,7 +10,6 @@ for want of effort.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,27 +18,18 @@ import numpy as np
 
 from gausscontrol import plots
 from gausscontrol.analysis.equilibrium import Equilibrium
-from gausscontrol.analysis.finding import ALL_RANKS_DIM, find_equilibria, find_equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis, analyze
 from gausscontrol.certificates.base import Certificate
-from gausscontrol.certificates.discrete import certify_semiglobal_stability
-from gausscontrol.certificates.stability import (
-    GlobalStability,
-    certify_global_stability,
-    certify_local_stability,
-)
+from gausscontrol.certificates.classify import GLOBAL, REGIMES, SINGULAR, Classification, classify
+from gausscontrol.certificates.stability import GlobalStability
 from gausscontrol.cli.observation import Observation, observe, one_line
-from gausscontrol.errors import EquilibriumNotFound, NotCertified
+from gausscontrol.errors import NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["REGIMES", "Findings", "draw", "draw_all", "investigate", "reason", "settle"]
+__all__ = ["REQUIRABLE", "Findings", "draw", "draw_all", "investigate", "reason", "settle"]
 
-GLOBAL, SEMIGLOBAL, LOCAL = "globally stable", "semiglobally stable", "locally stable"
-# From the strongest to the weakest; each implies those after it.
-REGIMES = (GLOBAL, SEMIGLOBAL, LOCAL)
-UNDECIDED = "undecided"
-# The set of a semiglobal certificate is the one that holds this multiple of Sigma*.
-START_FACTOR = 4.0
+# What can be required: all that can be certified.
+REQUIRABLE = REGIMES[: REGIMES.index(SINGULAR)]
 # The linearisation is dense; beyond this many states it is left out.
 LARGEST_ANALYSIS = 1500
 
@@ -50,20 +40,38 @@ class Findings:
 
     file: Path
     model: GaussianTransformer
-    equilibria: list[Equilibrium]
-    no_equilibrium: str | None = None
+    classification: Classification
     analysis: EquilibriumAnalysis | None = None
     no_analysis: str | None = None
-    certificates: dict[str, Certificate] = field(default_factory=dict)
-    refused: dict[str, NotCertified] = field(default_factory=dict)
     observations: list[Observation] = field(default_factory=list)
     plots: list[Path] = field(default_factory=list)
     plots_missing: dict[str, str] = field(default_factory=dict)
 
     @property
+    def equilibria(self) -> list[Equilibrium]:
+        """As found, stable ones first."""
+        return self.classification.equilibria
+
+    @property
+    def certificates(self) -> dict[str, Certificate]:
+        """By regime."""
+        return self.classification.certificates
+
+    @property
+    def refused(self) -> dict[str, NotCertified]:
+        """What was tried and not certified, by regime."""
+        return self.classification.refused
+
+    @property
+    def no_equilibrium(self) -> str | None:
+        """Why there is no positive definite equilibrium."""
+        why = self.classification.no_equilibrium
+        return None if why is None else reason(why)
+
+    @property
     def equilibrium(self) -> Equilibrium | None:
         """The first positive definite one, a stable one if there is any."""
-        return next((e for e in self.equilibria if e.rank == self.model.dim), None)
+        return self.classification.equilibrium
 
     @property
     def singular_limit(self) -> Equilibrium | None:
@@ -89,13 +97,13 @@ class Findings:
 
     @property
     def certificate(self) -> Certificate | None:
-        """The strongest."""
-        return next(iter(self.certificates.values()), None)
+        """The one behind the regime."""
+        return self.classification.certificate
 
     @property
     def regime(self) -> str:
-        """The strongest that is certified; it concerns the covariance."""
-        return next(iter(self.certificates), UNDECIDED)
+        """What the layer does to covariances; certified, but for a singular limit."""
+        return self.classification.regime
 
     @property
     def rate(self) -> float | None:
@@ -113,13 +121,17 @@ class Findings:
 
     def why_not(self, regime: str) -> str:
         """Say why a regime is not certified."""
+        if regime in self.refused:
+            return reason(self.refused[regime])
         if self.no_equilibrium is not None:
             return self.no_equilibrium
-        return reason(self.refused[regime] if regime in self.refused else self.refused[GLOBAL])
+        if GLOBAL in self.refused:
+            return reason(self.refused[GLOBAL])
+        return f"it is {self.regime}"
 
     def satisfies(self, regime: str) -> bool:
         """Whether this regime, or one that implies it, is certified."""
-        return any(name in self.certificates for name in REGIMES[: REGIMES.index(regime) + 1])
+        return self.classification.satisfies(regime)
 
 
 def investigate(file: Path, model: GaussianTransformer) -> Findings:
@@ -143,7 +155,7 @@ def investigate(file: Path, model: GaussianTransformer) -> Findings:
 
 
 def settle(file: Path, model: GaussianTransformer) -> Findings:
-    """Find the equilibria of a model and certify the first positive definite one.
+    """Find the equilibria of a model, and certify what can be certified.
 
     Parameters
     ----------
@@ -156,36 +168,7 @@ def settle(file: Path, model: GaussianTransformer) -> Findings:
     Findings
         Without linear analysis and observations.
     """
-    try:
-        find_equilibrium(model)  # stops at the first, and says why there is none
-    except EquilibriumNotFound as error:
-        # The search among positive definite ones is over; it need not be repeated.
-        ranks = range(model.dim) if model.dim <= ALL_RANKS_DIM else (0, 1)
-        singular = [e for rank in reversed(ranks) for e in find_equilibria(model, rank=rank)]
-        return Findings(
-            file,
-            model,
-            sorted(singular, key=lambda e: not e.covariance_is_stable),
-            no_equilibrium=reason(error),
-        )
-    found = Findings(file, model, find_equilibria(model))
-    for regime, certify in _attempts(found):
-        try:
-            found.certificates[regime] = certify(model, found.equilibrium)
-        except NotCertified as error:
-            found.refused[regime] = error
-        else:
-            if regime == GLOBAL:
-                break
-    return found
-
-
-def _attempts(found: Findings) -> list[tuple[str, Callable[..., Certificate]]]:
-    attempts = [(GLOBAL, certify_global_stability), (LOCAL, certify_local_stability)]
-    if found.model.dt:
-        start = START_FACTOR * found.equilibrium.covariance
-        attempts.insert(1, (SEMIGLOBAL, partial(certify_semiglobal_stability, Sigma0=start)))
-    return attempts
+    return Findings(file, model, classify(model))
 
 
 def _analyse(found: Findings) -> None:
@@ -261,9 +244,16 @@ def draw_all(folder: Path, tasks: tuple) -> tuple[list[Path], dict[str, str]]:
 # -- words ----------------------------------------------------------------------------------------
 
 
-def reason(error: Exception) -> str:
+def reason(error: Exception | str) -> str:
     """Return a message without the argument's name and without advice to a Python caller."""
     text = one_line(error)
-    for prefix in ("equilibrium: ", "model: ", "dt: ", "not certified as globally stable: "):
+    for prefix in (
+        "equilibrium: ",
+        "model: ",
+        "dt: ",
+        "not certified as globally stable: ",
+        "not certified as bounded: ",
+        "not certified to collapse: ",
+    ):
         text = text.removeprefix(prefix)
     return text.rpartition("; ")[0] or text

@@ -2,17 +2,18 @@
 
 The JSON object has these keys; what does not exist or is not finite is null:
 
-file, version; model (name, dim, heads, dt); regime ("globally stable", "semiglobally stable",
-"locally stable", "undecided") and scope ("covariance and mean", "covariance"); equilibrium (the
-first positive definite one), singular_limit (a stable one of lower rank where there is none) and
-other_equilibria (mean, covariance, rank, method, residual, existence_radius, covariance_abscissa,
-mean_abscissa, covariance_is_stable, mean_is_stable, leaf_is_stable, transverse_abscissa,
-is_isolated, mean_is_unique); no_equilibrium (the reason); rate, optimal_rate; certificate, the
-strongest one, and certificates, all (kind, statement, scope, margin, method, radius; level and
-largest_step of a semiglobal one); not_certified (kind, reason and margin of each attempt that
-failed); analysis (poles as [re, im], abscissas, time_constants, margins, norms, and reasons for
-what is null); no_analysis (the reason); observations (start, depth, outcome, text, escape_depth);
-plots (paths), plots_missing (reasons by name); requirement (regime, met).
+file, version; model (name, dim, heads, dt); regime ("globally stable", "collapse", "semiglobally
+stable", "locally stable", "blow-up", "bounded", "singular limit", "undecided") and scope
+("covariance and mean", "covariance"); equilibrium (the first positive definite one),
+singular_limit (a stable one of lower rank where there is none) and other_equilibria (mean,
+covariance, rank, method, residual, existence_radius, covariance_abscissa, mean_abscissa,
+covariance_is_stable, mean_is_stable, leaf_is_stable, transverse_abscissa, is_isolated,
+mean_is_unique); no_equilibrium (the reason); rate, optimal_rate; certificate, the one behind the
+regime, and certificates, all (kind, statement, scope, margin, and of method, radius, rate, level,
+largest_step, bound and threshold those that it has); not_certified (kind, reason and margin of
+each attempt that failed); analysis (poles as [re, im], abscissas, time_constants, margins, norms,
+and reasons for what is null); no_analysis (the reason); observations (start, depth, outcome, text,
+escape_depth); plots (paths), plots_missing (reasons by name); requirement (regime, met).
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from gausscontrol._version import __version__
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis
 from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.classify import SINGULAR, START_FACTOR
 from gausscontrol.certificates.discrete import SemiglobalStability
+from gausscontrol.certificates.local import LocalStability
 from gausscontrol.certificates.stability import GlobalStability
-from gausscontrol.cli.findings import START_FACTOR, Findings, reason
+from gausscontrol.cli.findings import Findings, reason
 from gausscontrol.cli.observation import Observation
 
 __all__ = [
@@ -188,8 +191,6 @@ def _other_row(equilibrium: Equilibrium, dim: int) -> str:
 
 
 def _certificate_words(found: Findings) -> list[str]:
-    if found.equilibrium is None:
-        return ["Certificate: none, for there is no positive definite equilibrium to certify."]
     lines = []
     for regime, certificate in found.certificates.items():
         lines.append(f"{regime.capitalize()}, certified: {certificate.statement}.")
@@ -200,22 +201,25 @@ def _certificate_words(found: Findings) -> list[str]:
                 "  W       tr(X Sigma) - log det(X Sigma) - d, X the inverse of Sigma*",
                 f"  step    dt = {found.model.dt:g}; every dt below {step} serves this set",
             ]
-        else:
+        elif isinstance(certificate, GlobalStability | LocalStability):
             if isinstance(certificate, GlobalStability):
                 lines.append(f"  method  {certificate.method}")
             lines += [
                 f"  radius  {certificate.radius:.1e} (whitened), holds an exact equilibrium",
                 f"  rate    {_rate_words(found)}",
             ]
+        else:
+            lines += certificate.details()
         lines.append(f"  scope   {_scope_words(certificate.scope)}")
         lines.append(f"  margin  {certificate.margin:.4g}")
     if not lines:
-        lines = ["No certificate of stability.", f"  rate    {_rate_words(found)}"]
+        lines.append("No certificate.")
+        if found.equilibrium is not None:
+            lines.append(f"  rate    {_rate_words(found)}")
+    if found.regime == SINGULAR:
+        lines.append("Estimated, not certified: covariances tend to a singular limit.")
     for regime, error in found.refused.items():
-        # The refusals for discrete depth carry no shortfall of the layer itself.
-        short = error.margin is not None and not found.model.dt
-        fell = f" It falls short by {max(-error.margin, 0):.4g}." if short else ""
-        lines.append(f"Not certified as {regime}{_which_set(regime)}: {reason(error)}.{fell}")
+        lines.append(f"Not certified as {regime}{_which_set(regime)}: {reason(error)}.")
     return lines
 
 
@@ -302,15 +306,20 @@ def _equilibrium_json(equilibrium: Equilibrium) -> dict[str, Any]:
 
 
 def _certificate_json(regime: str, certificate: Certificate) -> dict[str, Any]:
-    names = ("method", "radius", "level", "largest_step")
+    names = ("method", "radius", "rate", "level", "largest_step", "bound", "threshold")
     return {
         "kind": regime,
         "statement": certificate.statement,
         "scope": certificate.scope,
         "margin": certificate.margin,
         # Each kind of certificate has some of these.
-        **{name: getattr(certificate, name, None) for name in names},
+        **{name: _number(getattr(certificate, name, None)) for name in names},
     }
+
+
+def _number(value: Any) -> Any:
+    """Return what is a number or a word; a method of the same name is neither."""
+    return None if callable(value) else value
 
 
 def observations_json(observations: list[Observation]) -> list[dict[str, Any]]:

@@ -21,7 +21,8 @@ import numpy as np
 
 from gausscontrol import plots
 from gausscontrol._version import __version__
-from gausscontrol.cli.findings import REGIMES, UNDECIDED, Findings, draw_all, settle
+from gausscontrol.certificates.classify import GLOBAL, REGIMES
+from gausscontrol.cli.findings import Findings, draw_all, settle
 from gausscontrol.cli.observation import Observation, follow, natural_start, stack_depths
 from gausscontrol.cli.report import (
     layer_json,
@@ -68,8 +69,7 @@ class StackFindings:
     @property
     def regime(self) -> str:
         """The weakest among the layers."""
-        order = (*REGIMES, UNDECIDED)
-        return max((layer.regime for layer in self.layers), key=order.index)
+        return max((layer.regime for layer in self.layers), key=REGIMES.index)
 
     def failing(self, regime: str) -> list[int]:
         """Layers for which this regime is not certified."""
@@ -190,10 +190,10 @@ def _reasons(layers: list[Findings]) -> list[str]:
     """Say for each layer that is not globally stable why, once for each reason."""
     reasons: dict[str, list[int]] = {}
     for i, layer in enumerate(layers):
-        if not layer.satisfies(REGIMES[0]):
+        if not layer.satisfies(GLOBAL):
             limit = layer.singular_limit
             singular = f"; singular limit of rank {limit.rank}, not certified" if limit else ""
-            reasons.setdefault(f"{layer.why_not(REGIMES[0])}{singular}", []).append(i)
+            reasons.setdefault(f"{layer.why_not(GLOBAL)}{singular}", []).append(i)
     return [
         f"  Layer{'s' if len(which) > 1 else ''} {', '.join(map(str, which))} not globally "
         f"stable: {why}."

@@ -21,6 +21,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse
+from cvxpy.constraints.zero import Equality
 
 from gausscontrol.errors import ParameterError, SolverError
 from gausscontrol.linalg.symmetric import vech_index
@@ -28,7 +29,12 @@ from gausscontrol.linalg.symmetric import vech_index
 __all__ = [
     "Program",
     "Solution",
+    "bordered",
+    "constant",
+    "equality_rows",
     "frobenius_norm",
+    "gram_solution",
+    "linear_image",
     "nuclear_norm",
     "spectral_norm",
     "sum_squares",
@@ -322,6 +328,96 @@ def sum_squares(expression: cp.Expression) -> cp.Expression:
     return cp.sum_squares(expression)
 
 
+def bordered(
+    matrix: cp.Expression, vector: cp.Expression, corner: cp.Expression
+) -> cp.Expression:
+    """Return [[X, x], [x^T, c]]."""
+    column = cp.reshape(vector, (vector.size, 1), order="C")
+    return cp.bmat([[matrix, column], [column.T, cp.reshape(corner, (1, 1), order="C")]])
+
+
+def constant(value: Any) -> cp.Expression:
+    """Return an array as an expression, for constraints that may or may not hold a variable."""
+    return cp.Constant(value)
+
+
+def linear_image(
+    operator: Any, expression: cp.Expression, shape: tuple[int, ...]
+) -> cp.Expression:
+    """Return L vec X in a given shape, everything row-major."""
+    return cp.reshape(operator @ cp.vec(expression, order="C"), shape, order="C")
+
+
+def equality_rows(
+    constraints: Iterable[cp.Constraint], variables: Sequence[cp.Variable]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the equalities a(x) = 0 among constraints as rows in the given variables.
+
+    Parameters
+    ----------
+    constraints : iterable of cvxpy constraints
+        Inequalities are passed over. Variables have values.
+    variables : sequence of cvxpy variables
+        x, each row-major, one after the other; every other variable counts as fixed.
+
+    Returns
+    -------
+    (m, N) ndarray, (m,) ndarray
+        The Jacobian of a and a(x) at the present values.
+    """
+    equalities = [c for c in constraints if isinstance(c, cp.Zero | Equality)]
+    size = sum(variable.size for variable in variables)
+    rows, values = [np.zeros((0, size))], [np.zeros(0)]
+    for expression in (c.expr for c in equalities):
+        gradient = expression.grad
+        blocks = [_row_major(gradient.get(v), v, expression.size) for v in variables]
+        rows.append(np.hstack(blocks))
+        values.append(np.ravel(_dense(expression.value), order="F"))
+    return np.vstack(rows), np.concatenate(values)
+
+
+# minimise c^T x  subject to  A x = b,  x = (free numbers, svec X_1, svec X_2, ...),  X_k >= 0
+def gram_solution(
+    matrix: Any, target: np.ndarray, cost: np.ndarray, sizes: Sequence[int], free: int = 0
+) -> np.ndarray:
+    """Solve a programme in Gram matrices with equalities on stacked svecs.
+
+    Parameters
+    ----------
+    matrix : (m, N) sparse array
+        A.
+    target : (m,) ndarray
+        b.
+    cost : (N,) ndarray
+        c.
+    sizes : sequence of int
+        Of the positive semidefinite blocks; size 1 is a number that is not negative.
+    free : int, optional
+        How many free numbers x begins with.
+
+    Returns
+    -------
+    (N,) ndarray
+        x; equalities and semidefiniteness hold up to the solver's tolerance and are for the
+        caller to correct and check.
+
+    Raises
+    ------
+    SolverError
+        If there is no point, or none that can be used.
+    """
+    program = Program("Gram programme")
+    pieces = [program.vector(free)] if free else []
+    for size in sizes:
+        block = program.vector(size * (size + 1) // 2)
+        pieces.append(block)
+        program.above(linear_image(symmetric_basis(size), block, (size, size)))
+    x = cp.hstack(pieces)
+    program.equal(matrix @ x, target)
+    solution = program.solve(minimise=cost @ x)
+    return np.concatenate([solution[piece] for piece in pieces])
+
+
 def svec(expression: cp.Expression) -> cp.Expression:
     """Return svec X of a symmetric expression: <svec X, svec Y> = tr X Y."""
     index = vech_index(expression.shape[0])
@@ -343,6 +439,16 @@ def symmetric_basis(dim: int) -> scipy.sparse.csr_matrix:
 
 def _triangle(expression: cp.Expression) -> cp.Expression:
     return cp.vec(expression, order="C")[vech_index(expression.shape[0]).high]
+
+
+def _row_major(gradient: Any, variable: cp.Variable, rows: int) -> np.ndarray:
+    """Turn cvxpy's gradient, (entries column by column) x (rows), into (rows, entries by rows)."""
+    if gradient is None:
+        return np.zeros((rows, variable.size))
+    dense = gradient.toarray() if scipy.sparse.issparse(gradient) else np.asarray(gradient)
+    dense = np.reshape(dense, (variable.size, rows))
+    order = np.arange(variable.size).reshape(variable.shape, order="F").reshape(-1)
+    return dense[order].T
 
 
 def _value(variable: cp.Variable) -> np.ndarray:

@@ -1,0 +1,283 @@
+"""One call that says what a layer does, and on what evidence (Theory 3 to 5).
+
+    spectral comparison -> equilibria -> global, semiglobal, local -> blow-up, boundedness, collapse
+
+in order of cost, stopping as soon as what follows could add nothing. A regime is certified, or it
+is "singular limit", an estimate from the linearisation or from trajectories, or "undecided".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from gausscontrol.analysis.equilibrium import Equilibrium, check_model
+from gausscontrol.analysis.finding import ALL_RANKS_DIM, find_equilibria, find_equilibrium
+from gausscontrol.analysis.search import default_starts, follow_flow
+from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.blow_up import certify_blow_up
+from gausscontrol.certificates.discrete import certify_semiglobal_stability
+from gausscontrol.certificates.local import certify_local_stability
+from gausscontrol.certificates.regime import certify_boundedness, certify_collapse
+from gausscontrol.certificates.stability import certify_global_stability
+from gausscontrol.errors import EquilibriumNotFound, NotCertified
+from gausscontrol.linalg.symmetric import factor
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["REGIMES", "START_FACTOR", "Classification", "classify"]
+
+GLOBAL, SEMIGLOBAL, LOCAL = "globally stable", "semiglobally stable", "locally stable"
+COLLAPSE, BLOW_UP, BOUNDED = "collapse", "blow-up", "bounded"
+SINGULAR, UNDECIDED = "singular limit", "undecided"
+# The first of these that holds is the regime.
+REGIMES = (GLOBAL, COLLAPSE, SEMIGLOBAL, LOCAL, BLOW_UP, BOUNDED, SINGULAR, UNDECIDED)
+# What else a regime says of every covariance it speaks of.
+IMPLIED = {
+    GLOBAL: {SEMIGLOBAL, LOCAL, BOUNDED},
+    SEMIGLOBAL: {LOCAL},
+    COLLAPSE: {BOUNDED},
+}
+# The set of a semiglobal certificate is the one that holds this multiple of Sigma*.
+START_FACTOR = 4.0
+# Equilibria named in the report.
+LISTED = 6
+# Trajectories that must all flatten for a singular limit to be called one.
+FLATTENING_STARTS = 4
+FLATTENING_TOLERANCE = 1e-6
+# Ratio of singular values of a factor below which a direction is dropped; above that at which
+# the flow calls a trajectory singular.
+NEGLIGIBLE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Classification:
+    """What a layer does to covariances, and how that is known.
+
+    Attributes
+    ----------
+    model : GaussianTransformer
+    regime : str
+        Concerns the covariance. "globally stable": every Sigma_0 > 0 tends to the equilibrium;
+        "collapse": every covariance tends to zero; "semiglobally stable" (dt > 0): every
+        covariance of a stated set tends to the equilibrium; "locally stable": those near it do;
+        "blow-up": covariances beyond a stated threshold escape at a finite depth; "bounded": none
+        escapes; all these are certified. "singular limit": an estimate, covariances tend to a
+        singular matrix; "undecided": none of these is certified.
+    scope : str or None
+        "covariance and mean" or "covariance"; None without a certificate.
+    certificate : Certificate or None
+        Behind the regime.
+    certificates : dict
+        Every certificate obtained, by regime: a layer can be locally stable and bounded.
+    refused : dict
+        The reason, a `NotCertified`, for each regime that was tried and not certified.
+    equilibria : list of Equilibrium
+        As found, stable ones first.
+    no_equilibrium : str or None
+        Why there is no positive definite one.
+    """
+
+    model: GaussianTransformer
+    regime: str
+    certificates: dict[str, Certificate]
+    refused: dict[str, NotCertified] = field(repr=False)
+    equilibria: list[Equilibrium] = field(repr=False)
+    no_equilibrium: str | None = None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The one behind the regime."""
+        return self.certificates.get(self.regime)
+
+    @property
+    def scope(self) -> str | None:
+        """Whether the regime extends to the mean."""
+        return None if self.certificate is None else self.certificate.scope
+
+    @property
+    def equilibrium(self) -> Equilibrium | None:
+        """The first positive definite one, a stable one if there is any."""
+        return next((e for e in self.equilibria if e.rank == self.model.dim), None)
+
+    def satisfies(self, regime: str) -> bool:
+        """Tell whether a regime is certified, or implied by one that is.
+
+        Parameters
+        ----------
+        regime : str
+
+        Returns
+        -------
+        bool
+        """
+        return any(name == regime or regime in IMPLIED.get(name, ()) for name in self.certificates)
+
+    def __str__(self) -> str:
+        model = self.model
+        heads = f"{model.n_heads} head{'s' if model.n_heads > 1 else ''}"
+        lines = [f"{self.regime.capitalize()}: d = {model.dim}, {heads}"]
+        if self.regime == SINGULAR:
+            lines.append("  an estimate: covariances tend to a singular matrix; not certified")
+        for regime, certificate in self.certificates.items():
+            lines.append(f"  {regime}: {certificate.statement}")
+            lines.append(f"    scope {certificate.scope}, margin {certificate.margin:.3g}")
+        for regime, error in self.refused.items():
+            lines.append(f"  not certified as {regime}: {error}")
+        ranks = ", ".join(_described(e) for e in self.equilibria[:LISTED])
+        more = f" and {len(self.equilibria) - LISTED} more" if len(self.equilibria) > LISTED else ""
+        lines.append(f"  equilibria: {ranks or 'none found'}{more}")
+        if self.no_equilibrium:
+            lines.append(f"  {self.no_equilibrium}")
+        return "\n".join(lines)
+
+
+def _described(equilibrium: Equilibrium) -> str:
+    word = "stable" if equilibrium.covariance_is_stable else "not stable"
+    return f"rank {equilibrium.rank} ({word})"
+
+
+def classify(model: GaussianTransformer, *, sdp: bool = True) -> Classification:
+    """Say what a layer does to covariances, with the evidence.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    sdp : bool, optional
+        Whether semidefinite programmes may be solved; without them fewer models are decided, at
+        a fraction of the cost.
+
+    Returns
+    -------
+    Classification
+
+    Raises
+    ------
+    ParameterError
+        If it is not a GaussianTransformer.
+
+    Notes
+    -----
+    In order of cost: spectral comparison (Theory 5.6), equilibria (3), global certificates (4.1,
+    4.7 to 4.9), local ones (4.5, 4.10), blow-up and boundedness (5.1 to 5.3, 5.6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> found = gct.classify(gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2)))
+    >>> found.regime, found.scope
+    ('globally stable', 'covariance and mean')
+    >>> gct.classify(gct.GaussianTransformer(-np.eye(2), np.eye(2), -np.eye(2))).regime
+    'collapse'
+    """
+    check_model(model)
+    return _Inquiry(model, sdp).run()
+
+
+class _Inquiry:
+    """Certificates and refusals, gathered until the regime is known."""
+
+    def __init__(self, model: GaussianTransformer, sdp: bool) -> None:
+        self.model, self.sdp = model, sdp
+        self.certificates: dict[str, Certificate] = {}
+        self.refused: dict[str, NotCertified] = {}
+
+    def run(self) -> Classification:
+        model = self.model
+        cheap = partial(certify_collapse, sdp=False)
+        if not model.dt and self._try(COLLAPSE, cheap, noted=False):
+            missing = "no positive definite equilibrium: every covariance tends to zero"
+            return self._result(COLLAPSE, find_equilibria(model, rank=0), missing)
+        equilibria, missing = _equilibria(model)
+        point = next((e for e in equilibria if e.rank == model.dim), None)
+        if point is not None and self._stability(point):
+            return self._result(GLOBAL, equilibria)
+        if not model.dt:
+            self._behaviour(collapse=point is None)
+        regime = next((name for name in REGIMES if name in self.certificates), None)
+        if regime is None:
+            regime = SINGULAR if point is None and _flattens(model, equilibria) else UNDECIDED
+        return self._result(regime, equilibria, missing)
+
+    def _stability(self, point: Equilibrium) -> bool:
+        """Try the certificates that concern an equilibrium; True if nothing else can be added."""
+        method = "auto" if self.sdp else "cheap"
+        if self._try(GLOBAL, partial(certify_global_stability, equilibrium=point, method=method)):
+            return True
+        if self.model.dt:
+            start = START_FACTOR * point.covariance
+            self._try(
+                SEMIGLOBAL,
+                partial(certify_semiglobal_stability, equilibrium=point, Sigma0=start),
+            )
+        self._try(LOCAL, partial(certify_local_stability, equilibrium=point))
+        return False
+
+    def _behaviour(self, collapse: bool) -> None:
+        """Try what needs no equilibrium, for as long as one statement does not exclude the next."""
+        if self._try(BLOW_UP, partial(certify_blow_up, sdp=self.sdp)):
+            return
+        if collapse and self._try(COLLAPSE, partial(certify_collapse, sdp=self.sdp)):
+            return
+        self._try(BOUNDED, partial(certify_boundedness, sdp=self.sdp))
+
+    def _try(
+        self, regime: str, certify: Callable[..., Certificate], *, noted: bool = True
+    ) -> bool:
+        try:
+            self.certificates[regime] = certify(self.model)
+        except NotCertified as error:
+            if noted:
+                self.refused[regime] = error
+            return False
+        return True
+
+    def _result(
+        self, regime: str, equilibria: list[Equilibrium], missing: str | None = None
+    ) -> Classification:
+        return Classification(
+            self.model, regime, self.certificates, self.refused, equilibria, missing
+        )
+
+
+def _equilibria(model: GaussianTransformer) -> tuple[list[Equilibrium], str | None]:
+    """Return the equilibria found and, if none is positive definite, why."""
+    try:
+        find_equilibrium(model)  # stops at the first, and says why there is none
+    except EquilibriumNotFound as error:
+        # The search among positive definite ones is over; it need not be repeated.
+        ranks = range(model.dim) if model.dim <= ALL_RANKS_DIM else (0, 1)
+        singular = [e for rank in reversed(ranks) for e in find_equilibria(model, rank=rank)]
+        return sorted(singular, key=lambda e: not e.covariance_is_stable), str(error)
+    return find_equilibria(model), None
+
+
+def _flattens(model: GaussianTransformer, equilibria: list[Equilibrium]) -> bool:
+    """Estimate whether covariances tend to a singular limit."""
+    if any(e.covariance_is_stable for e in equilibria):
+        return True
+    starts = list(default_starts(model, FLATTENING_STARTS, 0))[-FLATTENING_STARTS:]
+    return all(_limit_rank(model, factor(start)) < model.dim for start in starts)
+
+
+def _limit_rank(model: GaussianTransformer, L: np.ndarray) -> float:
+    """Return the rank of the limit of a trajectory; infinite if none is reached.
+
+    Directions that have become negligible are dropped, and what is left must settle: a trajectory
+    also flattens while it escapes.
+    """
+    while L.shape[1]:
+        arrival = follow_flow(model, L, FLATTENING_TOLERANCE)
+        if arrival.settled:
+            return L.shape[1]
+        if arrival.reason != "singular":
+            return np.inf
+        U, values, _ = np.linalg.svd(arrival.factor, full_matrices=False)
+        keep = values > NEGLIGIBLE * values[0]
+        if keep.all():  # it shrinks as a whole
+            return 0
+        L = U[:, keep] * values[keep]
+    return 0

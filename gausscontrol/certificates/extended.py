@@ -1,0 +1,238 @@
+"""Global stability where the attention form is not definite: the extended certificate (4.8).
+
+    V = eta W + p(E),   W = tr Sigma - log det Sigma - d,   Sigma = I + E,   eta > 0,   p SOS
+    V' = 2 eta q(E) + Dp(E) . F = -[ alpha |E|^2 + sigma0(E) + tr(S(E) Sigma) ],   alpha > 0
+
+in whitened coordinates, with sigma0 an SOS polynomial and S an SOS matrix. Then V is proper and
+V' <= -alpha |E|^2 on the whole cone, so that every Sigma_0 > 0 tends to Sigma*. Degree 2 is one
+small semidefinite programme, and each degree 2k certifies what the one before does and more.
+What the solver returns is corrected until the identity holds to rounding on every monomial; the
+check then needs no solver, and covers the exact model at the exact equilibrium.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from gausscontrol.analysis.enclosure import WhitenedPoint, inverse_norm
+from gausscontrol.analysis.spectra import dense_operator
+from gausscontrol.certificates.base import check_enclosed
+from gausscontrol.certificates.evidence import Evidence, mean_margin
+from gausscontrol.certificates.extended_identity import (
+    ExtendedWitness,
+    WhitenedField,
+    deviation_monomials,
+    gram_identity,
+    identity_defect,
+)
+from gausscontrol.errors import ParameterError, SolverError
+from gausscontrol.linalg.interior import solve_blocks
+from gausscontrol.linalg.sos import Identity
+from gausscontrol.linalg.symmetric import smat, svec, symmetrise
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["ExtendedWitness", "check_extended", "extended_shortfall", "extended_stability"]
+
+EPS = float(np.finfo(float).eps)
+# Least eta beside tr Phi / N, which add up to one.
+LEAST_ETA = 1e-3
+# Margin of every other Gram matrix beside that of sigma0 on degree 1.
+SHARE = 0.01
+# A floor that every problem has room above, in the unit of depth in which |L| = 1.
+LEAST_LEVEL = -4.0
+# Share of the largest alpha that is claimed.
+CLAIMED = 0.9
+# Degrees that take seconds, by dimension; beyond the last dimension only degree 2 is offered.
+DEGREES = {1: (2,), 2: (2, 4, 6), 3: (2, 4)}
+
+
+def extended_stability(
+    model: GaussianTransformer, Sigma: np.ndarray, degree: int | None = 2
+) -> Evidence:
+    """Find an extended certificate at an equilibrium, and check it.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        Continuous depth.
+    Sigma : (d, d) ndarray
+        Positive definite. [x]^2
+    degree : int or None, optional
+        2k, the degree of V; None: 2, then higher ones while that takes seconds.
+
+    Returns
+    -------
+    Evidence
+        It holds if the margin is positive; `witness` is an `ExtendedWitness`.
+
+    Raises
+    ------
+    ParameterError
+        If the degree is not even and positive.
+    NotCertified
+        If no exact equilibrium is proven nearby.
+    """
+    degrees = _degrees(model.dim, degree)
+    point = WhitenedPoint(model, Sigma)
+    radius = _enclosed(point)
+    refused = _hopeless(model, point)
+    if refused is not None:
+        return Evidence(refused[1], radius + point.offset, False, {"reason": refused[0]})
+    field = WhitenedField.of(point)
+    best = None
+    for each in degrees:
+        try:
+            witness, level = _find(field, model.dim, each)
+        except SolverError as error:
+            evidence = Evidence(
+                -np.inf, radius + point.offset, False, {"degree": each, "reason": str(error)}
+            )
+        else:
+            evidence = _check(point, field, radius, witness, level)
+        if best is None or evidence.margin > best.margin:
+            best = evidence
+        if best.margin > 0:
+            break
+    return best
+
+
+def check_extended(
+    model: GaussianTransformer, Sigma: np.ndarray, witness: ExtendedWitness
+) -> Evidence:
+    """Check an extended certificate from its witness; NumPy only."""
+    point = WhitenedPoint(model, Sigma)
+    radius = _enclosed(point)
+    return _check(point, WhitenedField.of(point), radius, witness)
+
+
+def extended_shortfall(evidence: Evidence) -> str:
+    """Say why there is no extended certificate."""
+    data = evidence.data
+    if "reason" in data:
+        reason = data["reason"]
+    else:
+        reason = (
+            f"no V of degree {data['degree']} has multipliers with a margin, the best falls short "
+            f"by {-evidence.margin:.3g} per unit depth"
+        )
+    return f"equilibrium: not certified as globally stable by an extended certificate: {reason}"
+
+
+def _degrees(dim: int, degree: int | None) -> tuple[int, ...]:
+    if degree is None:
+        return DEGREES.get(dim, (2,))
+    if degree != int(degree) or degree < 2 or degree % 2:
+        raise ParameterError(f"degree: expected 2, 4, 6 ... or None, found {degree!r}")
+    return (int(degree),)
+
+
+def _enclosed(point: WhitenedPoint) -> float:
+    radius = point.radius_from(inverse_norm(point, dense_operator(point.white)))
+    check_enclosed(point, radius)
+    return radius
+
+
+def _hopeless(model: GaussianTransformer, point: WhitenedPoint) -> tuple[str, float] | None:
+    """Return a necessary condition that fails, and by how much."""
+    trace = float(np.trace(model.A))
+    if trace <= 0:
+        # At Sigma = 0 the identity reads 2 tr A eta >= alpha d.
+        return f"tr A = {trace:.4g} <= 0 rules this method out (Theory 4.4)", trace
+    abscissa = float(np.linalg.eigvals(dense_operator(point.white)).real.max())
+    if abscissa >= 0:
+        return f"it is not locally stable, the abscissa is {abscissa:.4g}", -abscissa
+    return None
+
+
+# maximise t over eta >= 1e-3, Phi >= c t I, Q >= t (I on degree 1, c I above), G >= c t I
+# subject to the identity on every monomial, Q including alpha |E|^2, and eta + tr Phi / N = 1;
+# t >= -4 always has interior points, since |L| = 1 in the unit of depth that is used
+def _find(field: WhitenedField, dim: int, degree: int) -> tuple[ExtendedWitness, float]:
+    """Return a witness whose identity holds to rounding, and the t it was found with. [1/t]."""
+    scale = float(np.linalg.norm(field.linear, 2))
+    identity = gram_identity(field.scaled(1 / scale), dim, degree)
+    n, size = len(field.form), len(deviation_monomials(dim, degree))
+    floors = _stacked(0.0, SHARE, np.where(np.arange(size) < n, 1.0, SHARE), SHARE, size, dim)
+    level, x = _highest_floor(identity, floors, size, dim)
+    x = identity.correct(x, keep=[0, 1])
+    eta, Phi, Q, G = identity.split(x)
+    Q, G = scale * smat(Q), scale * smat(G)
+    alpha = CLAIMED * _largest_alpha(Q, n)
+    Q[np.arange(n), np.arange(n)] -= alpha
+    return ExtendedWitness(degree, float(eta[0]), smat(Phi), Q, G, alpha), scale * level
+
+
+def _highest_floor(
+    identity: Identity, floors: np.ndarray, size: int, dim: int
+) -> tuple[float, np.ndarray]:
+    """Return the largest t with x >= t floors, and x."""
+    lowest = LEAST_ETA * _stacked(1.0, 0.0, 0.0, 0.0, size, dim) + LEAST_LEVEL * floors
+    norm = _stacked(1.0, 1 / size, 0.0, 0.0, size, dim)
+    matrix = scipy.sparse.vstack([identity.matrix, norm[None]])
+    # x = lowest + t' floors + x', t' >= 0 and x' >= 0.
+    target = np.concatenate([identity.target, [1.0]]) - matrix @ lowest
+    matrix = scipy.sparse.hstack([(matrix @ floors)[:, None], matrix], format="csr")
+    cost = np.zeros(matrix.shape[1])
+    cost[0] = -1.0
+    found = solve_blocks(matrix, target, cost, [1, 1, size, size, size * dim])
+    return LEAST_LEVEL + float(found[0]), lowest + found[0] * floors + found[1:]
+
+
+def _stacked(
+    eta: float, Phi: float, Q: float | np.ndarray, G: float, size: int, dim: int
+) -> np.ndarray:
+    """Return the unknowns of the identity for diagonal matrices."""
+    diagonals = Phi * np.ones(size), Q * np.ones(size), G * np.ones(size * dim)
+    return np.concatenate([[eta], *(svec(np.diag(diagonal)) for diagonal in diagonals)])
+
+
+def _largest_alpha(Q: np.ndarray, n: int) -> float:
+    """Return the largest alpha with Q - alpha (I on the first n) >= 0."""
+    first = Q[:n, :n]
+    if n < len(Q):
+        first = first - Q[:n, n:] @ np.linalg.solve(Q[n:, n:], Q[n:, :n])
+    return float(np.linalg.eigvalsh(symmetrise(first))[0])
+
+
+def _check(
+    point: WhitenedPoint,
+    field: WhitenedField,
+    radius: float,
+    witness: ExtendedWitness,
+    level: float | None = None,
+) -> Evidence:
+    defect = identity_defect(point, field, radius, witness)
+    room = {
+        "sigma0": _lowest(witness.Q) - defect.low,
+        "multiplier": _lowest(witness.G) - defect.top,
+        "lyapunov": _lowest(witness.Phi),
+    }
+    data: dict[str, Any] = {
+        "degree": witness.degree,
+        "eta": witness.eta,
+        "alpha": witness.alpha,
+        "residual": defect.residual,
+        "defect": defect.low,
+        "existence_radius": radius,
+        **room,
+    }
+    if level is not None:
+        data["level"] = level
+    margin = min(room["sigma0"], room["multiplier"])
+    positive = min(witness.eta, witness.alpha, room["lyapunov"])
+    if not positive > 0:
+        margin = min(margin, positive)
+    mean_stable = margin > 0 and mean_margin(point, radius) > 0
+    rate = 0.0
+    if margin > 0:
+        rate = witness.alpha / (float(np.linalg.eigvalsh(witness.hessian)[-1]) * (1 + 1e-12))
+    return Evidence(margin, radius + point.offset, mean_stable, data, rate, witness)
+
+
+def _lowest(X: np.ndarray) -> float:
+    """Return a lower bound of the smallest eigenvalue."""
+    values = np.linalg.eigvalsh(X)
+    return float(values[0] - 8 * len(X) * EPS * np.abs(values).max())

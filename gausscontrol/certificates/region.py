@@ -1,0 +1,382 @@
+"""Regions of attraction of a locally stable equilibrium (Theory 4.6, 4.8).
+
+    V(Sigma) = e^T P e,   e = vech(Sigma - Sigma*),   J^T P + P J < 0
+    V < level   =>   Sigma(t) -> Sigma*
+
+The level comes from a norm bound on the quadratic part of the equation or, for small d, from
+sums of squares. No start of the region is singular: V decreases on its part in the cone, so a
+singular start would converge to Sigma* > 0, while rank is constant along (1). The region is convex
+and holds Sigma*, hence lies in the open cone, is compact in its closure and invariant.
+
+Assumptions: continuous depth. Everything is checked around the exact equilibrium, whose distance
+from the computed one is taken off the level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from gausscontrol.analysis.enclosure import WhitenedPoint
+from gausscontrol.analysis.spectra import dense_operator
+from gausscontrol.certificates.base import Certificate, certified_covariance, check_enclosed
+from gausscontrol.certificates.evidence import mean_margin
+from gausscontrol.certificates.linearisation import in_vech, in_whitened_svec, lyapunov_candidate
+from gausscontrol.certificates.region_sos import (
+    LARGEST_DIM,
+    LocalField,
+    Witness,
+    certified_decay,
+    search,
+)
+from gausscontrol.errors import NotCertified, ParameterError
+from gausscontrol.linalg.symmetric import covariance_matrix, svec, whitening
+from gausscontrol.model.transformer import GaussianTransformer
+
+__all__ = ["RegionOfAttraction", "certify_region_of_attraction"]
+
+METHODS = ("auto", "norm", "sos")
+EPS = float(np.finfo(float).eps)
+# Share of the decay rate at the equilibrium that the norm bound leaves at its level.
+RESERVE = 1e-3
+# Up to this size "auto" tries sums of squares, which take seconds at d = 4 and minutes at d = 5.
+AUTO_DIM = 4
+
+
+@dataclass(frozen=True, eq=False)
+class RegionOfAttraction(Certificate):
+    """Every covariance in a sublevel set of V converges to the equilibrium.
+
+    The margin is a rate: V decreases at least like exp(-margin t) on the whole region. [1/t]
+
+    Attributes
+    ----------
+    covariance : (d, d) ndarray
+        The computed equilibrium. [x]^2
+    lyapunov_matrix : (n, n) ndarray
+        P of V(Sigma) = e^T P e with e = vech(Sigma - covariance). [1/x^4]
+    level : float
+        The region is {V < level}, an ellipsoid inside the cone of positive definite matrices.
+    radius : float
+        Of the largest ball around the equilibrium inside the region, in whitened Frobenius norm;
+        below 1, for I - u u^T is singular.
+    method : str
+        "norm" or "sos".
+    mean_stable : bool
+        Whether M(Sigma*) + Vbar is verified to be Hurwitz; then every mean converges too,
+        wherever it starts.
+    witness : Witness or None
+        The Gram matrices of an "sos" region, which its check reads.
+    """
+
+    covariance: np.ndarray
+    lyapunov_matrix: np.ndarray
+    level: float
+    radius: float
+    method: str
+    mean_stable: bool
+    witness: Witness | None
+
+    def lyapunov_function(self, Sigma: Any) -> float:
+        """Return V(Sigma) = e^T P e.
+
+        e = vech(Sigma - covariance).
+
+        Parameters
+        ----------
+        Sigma : (d, d) array_like
+            [x]^2
+
+        Returns
+        -------
+        float
+            Decreases along every solution in the region, if centred at the exact equilibrium.
+
+        Raises
+        ------
+        ParameterError
+            If Sigma is no covariance.
+
+        Notes
+        -----
+        Theory 4.6.
+        """
+        dim = len(self.covariance)
+        R, _ = self._whitening
+        E = R @ (covariance_matrix(Sigma, "Sigma", dim) - self.covariance) @ R
+        return float(self.level_of(E[None])[0])
+
+    def level_of(self, E: np.ndarray) -> np.ndarray:
+        """Return V for many whitened deviations at once.
+
+        Parameters
+        ----------
+        E : (N, d, d) ndarray
+            R (Sigma - covariance) R, with R the inverse square root of the covariance.
+
+        Returns
+        -------
+        (N,) ndarray
+        """
+        e = svec(np.moveaxis(E, 0, -1))
+        return np.einsum("in,ij,jn->n", e, self._whitened_matrix, e)
+
+    def contains(self, Sigma: Any) -> bool:
+        """Tell whether a covariance lies in the certified region.
+
+        Parameters
+        ----------
+        Sigma : (d, d) array_like
+            [x]^2
+
+        Returns
+        -------
+        bool
+            True: a solution that starts there converges. False says nothing.
+
+        Raises
+        ------
+        ParameterError
+            If Sigma is no covariance.
+        """
+        return self.lyapunov_function(Sigma) < self.level
+
+    @cached_property
+    def _whitening(self) -> tuple[np.ndarray, np.ndarray]:
+        return whitening(self.covariance)
+
+    @cached_property
+    def _whitened_matrix(self) -> np.ndarray:
+        return in_whitened_svec(self.lyapunov_matrix, self.covariance)
+
+    def _recheck(self) -> bool:
+        """Repeat the check from the model, the covariance, P, the level and the witness."""
+        try:
+            ground = _Ground(self.model, self.covariance, self.lyapunov_matrix)
+        except NotCertified:
+            return False
+        return bool(
+            ground.margin(self.level, self.witness) > 0
+            and self.radius <= ground.ball(self.level) * (1 + 1e-9)
+            and ground.mean_stable >= self.mean_stable
+        )
+
+    def details(self) -> list[str]:
+        """Return the lines of the report on method, region and ball."""
+        return [
+            f"  method  {self.method}",
+            f"  region  V < {self.level:.6g}, V(Sigma) = e^T P e, e = vech(Sigma - Sigma*)",
+            f"  ball    |Sigma - Sigma*| < {self.radius:.4g} in whitened Frobenius norm",
+        ]
+
+
+def certify_region_of_attraction(
+    model: GaussianTransformer, equilibrium: Any, *, method: str = "auto"
+) -> RegionOfAttraction:
+    """Certify a set of covariances that converge.
+
+    With J the covariance linearisation, J^T P + P J = -I in whitened coordinates (P = I where
+    J + J^T < 0) and V = e^T P e, a level is certified such that every solution of (1) with
+    V(Sigma_0) < level exists for all depths and tends to the equilibrium. The region lies in the
+    cone of positive definite matrices, whatever the level, so its radius is below 1 in whitened
+    coordinates.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        Continuous depth.
+    equilibrium : Equilibrium or (d, d) array_like
+        The equilibrium, or its covariance. [x]^2
+    method : {"auto", "norm", "sos"}, optional
+        "norm": V' < 0 where |E| < lambda_min(Q) / (4 sum_h |V_h| |B_h| |P|), in closed form; "sos":
+        the largest level for which -V' is shown to be positive by sums of squares, d <= 5 (a
+        fraction of a second at d = 2, seconds at d = 3 and 4, minutes at d = 5); "auto": the
+        larger of both up to d = 4, the norm bound beyond.
+
+    Returns
+    -------
+    RegionOfAttraction
+        Of the covariance; the mean needs no region, `scope` says whether it converges too.
+
+    Raises
+    ------
+    NotCertified
+        If the linearisation is not Hurwitz by more than rounding, no exact equilibrium is proven
+        nearby, sums of squares certify nothing, or the depth is discrete.
+    ParameterError
+        If the method is unknown or the covariance is not positive definite.
+
+    Notes
+    -----
+    Theory 4.6, 4.8, 9.1. The region does not change under head gauge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> A, B, V = [[1.0, 2.0], [-2.0, -0.2]], np.diag([1.0, -0.2]), -np.eye(2)
+    >>> model = gct.GaussianTransformer(A, B, V)
+    >>> region = gct.certify_region_of_attraction(model, gct.find_equilibrium(model))
+    >>> region.method, region.scope, round(region.radius, 2)
+    ('sos', 'covariance and mean', 0.26)
+    >>> region.contains(np.diag([1.1, 0.9])), region.contains(np.diag([1.0, 9.0]))
+    (True, False)
+    """
+    Sigma = certified_covariance(model, equilibrium)
+    if method not in METHODS:
+        raise ParameterError(f"method: expected one of {', '.join(METHODS)}, found {method!r}")
+    if model.dt:
+        raise NotCertified(
+            f"dt: regions of attraction are certified for continuous depth, found dt = "
+            f"{model.dt:g}; use certify_local_stability, certify_semiglobal_stability or "
+            "model.replace(dt=0)"
+        )
+    if method == "sos" and model.dim > LARGEST_DIM:
+        raise NotCertified(
+            f"method: 'sos' is for d <= {LARGEST_DIM}, found d = {model.dim}, whose "
+            "programme is too large; use method='norm'"
+        )
+    P = in_vech(lyapunov_candidate(model, Sigma), Sigma)
+    ground = _Ground(model, Sigma, P)
+    level, witness = ground.norm_level, None
+    if method == "sos" or (method == "auto" and model.dim <= AUTO_DIM):
+        found = ground.sos_level()
+        if method == "sos" or found[0] > level:
+            level, witness = found
+    margin = ground.margin(level, witness)
+    if not margin > 0:
+        raise NotCertified(_shortfall(method), margin=margin)
+    existence = ground.existence_radius
+    return RegionOfAttraction(
+        model=model,
+        statement=(
+            f"{'' if ground.mean_stable else 'the covariance of '}every Gaussian with "
+            f"V(Sigma_0) < {level:.6g} tends to the equilibrium"
+        ),
+        scope="covariance and mean" if ground.mean_stable else "covariance",
+        margin=margin,
+        data={
+            "existence_radius": existence,
+            "decay": ground.decay / ground.largest,
+            "norm_level": ground.norm_level,
+        },
+        covariance=Sigma,
+        lyapunov_matrix=P,
+        level=level,
+        radius=ground.ball(level),
+        method="norm" if witness is None else "sos",
+        mean_stable=ground.mean_stable,
+        witness=witness,
+    )
+
+
+def _shortfall(method: str) -> str:
+    if method == "sos":
+        return (
+            "method: sums of squares certify no region around this equilibrium; use method='norm'"
+        )
+    return (
+        "equilibrium: its region is smaller than the distance to the exact equilibrium or rounding "
+        "in V allows; polish it with find_equilibrium(model, guess)"
+    )
+
+
+class _Ground:
+    """What is known around an equilibrium, for the exact model and the exact equilibrium.
+
+    Attributes
+    ----------
+    P : (n, n) ndarray
+        In whitened svec coordinates.
+    decay : float
+        V' <= -decay |e|^2 + (cubic terms); positive.
+    lowest, largest : float
+        Extreme eigenvalues of P.
+    existence_radius : float
+    mean_stable : bool
+    """
+
+    def __init__(self, model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) -> None:
+        self.point = point = WhitenedPoint(model, Sigma)
+        self.P = P = in_whitened_svec(P, Sigma)
+        radius = point.radius
+        check_enclosed(point, radius)
+        self.existence_radius = radius
+        J = dense_operator(point.white)
+        values = np.linalg.eigvalsh(P)
+        unit = 8 * len(P) * EPS
+        self.largest = float(values[-1]) * (1 + unit)
+        self.lowest = float(values[0]) - unit * self.largest
+        product = P @ J
+        # J differs at the exact equilibrium, and by rounding.
+        self.strength = point.bound + point.attention_error
+        change = 4 * self.strength * radius + 2 * (point.drift_error + point.attention_error)
+        slack = 2 * self.largest * (change + unit * float(np.linalg.norm(J)))
+        self.decay = -float(np.linalg.eigvalsh(product + product.T)[-1]) - slack
+        if not (self.decay > 0 and self.lowest > 0):
+            raise NotCertified(
+                "equilibrium: the linearisation is not verified to be stable: J^T P + P J < 0 "
+                f"fails by {max(-self.decay, 0.0):.3g} for |P| = {self.largest:.3g}; look at the "
+                "poles with analyze(model, equilibrium)",
+                margin=min(self.decay, self.lowest),
+            )
+        self.mean_stable = mean_margin(point, radius) > 0
+        # sqrt(V) is off by what separates the computed equilibrium from the exact one, and V by
+        # rounding in R (Sigma - Sigma*) R.
+        self._offset = np.sqrt(self.largest) * (radius + point.offset)
+        R, root = whitening(Sigma)
+        condition = float(np.linalg.norm(R) * np.linalg.norm(root)) ** 2
+        self._blur = 4 * unit * condition * np.sqrt(self.largest / self.lowest)
+
+    def ball(self, level: float) -> float:
+        """Return the radius of the largest ball {|E| < r} with V < level."""
+        return float(np.sqrt(level / self.largest))
+
+    def level(self, scale: float) -> float:
+        """Return the level of V as computed, from scale^2 for V around the exact equilibrium."""
+        return float(max(scale * (1 - self._blur) - self._offset, 0.0) ** 2)
+
+    def scale(self, level: float) -> float:
+        """Return an upper bound on the inverse of `level`."""
+        if not (level > 0 and self._blur < 0.5):
+            return np.inf
+        return float((np.sqrt(level) + self._offset) / (1 - self._blur) * (1 + 4 * EPS))
+
+    @property
+    def norm_level(self) -> float:
+        """The level of Theory 4.6."""
+        reach = (1 - RESERVE) * self.decay / (4 * self.strength * self.largest)
+        return self.level(np.sqrt(self.lowest) * reach)
+
+    def sos_level(self) -> tuple[float, Witness | None]:
+        """Return the largest level found by sums of squares, 0 if none is."""
+        factor = np.linalg.cholesky(self.P)
+        C = scipy.linalg.solve_triangular(factor.T, np.eye(len(factor)))
+        found = search(LocalField(self.point, self.existence_radius, C))
+        if found is None:
+            return 0.0, None
+        scale, witness = found
+        return self.level(scale * (1 - self._mismatch(C))), witness
+
+    def margin(self, level: float, witness: Witness | None) -> float:
+        """Return a rate alpha with V' <= -alpha V on the region; at most zero if none is shown."""
+        scale = self.scale(level)
+        if not np.isfinite(scale):
+            return -np.inf
+        if witness is None:
+            reach = scale / np.sqrt(self.lowest)
+            return float(self.decay / self.largest - 4 * self.strength * reach)
+        mismatch = self._mismatch(witness.coordinates)
+        if not mismatch < 0.5:
+            return -np.inf
+        field = LocalField(self.point, self.existence_radius, witness.coordinates)
+        return certified_decay(field, scale / (1 - mismatch), witness)
+
+    def _mismatch(self, C: np.ndarray) -> float:
+        """Bound by how much |C^-1 e| / sqrt(V) may exceed 1."""
+        size = 8 * len(C) * EPS * float(np.linalg.norm(C)) ** 2 * self.largest
+        return float(np.linalg.norm(C.T @ self.P @ C - np.eye(len(C)))) + size

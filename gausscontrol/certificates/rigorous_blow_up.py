@@ -1,0 +1,247 @@
+"""Proofs of blow-up, in ball arithmetic (Theory 5.3, 5.6, 9.3).
+
+    y' >= 2 (k y^2 + a y - g),   k > 0,   y = tr(P Sigma) or lambda_max(B^(1/2) Sigma B^(1/2))
+
+For y = tr(P Sigma), in entries x of Sigma with y = <v, x>, tr(P A Sigma) = <w, x> and
+q_P(S) >= Phi(x) on S >= 0, that follows from::
+
+    [ Phi - k v v^T     (w - a v) / 2 ]
+    [ (w - a v)^T / 2   g             ]  >= 0
+
+On a left-invariant subspace, U^T V = Lam U^T and P = U Q U^T, the entries are those of X = U^T S
+and Phi(X) = tr(Q Lam X B X^T). P is singular there, so U must be exact: U + W Z with W a complement
+and
+
+    0 = c + e Z - Z a - Z b Z,        [ a b ; c e ] = [U W]^-1 V^T [U W],
+
+a zero of which is enclosed as equilibria are (Theory 3.4). Every function here returns True only if
+its claim is proved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gausscontrol.certificates.balance import balanced
+from gausscontrol.certificates.exact_model import ExactModel, working
+from gausscontrol.certificates.rigorous import STEPS, existence_radius
+from gausscontrol.certificates.rigorous_regime import (
+    common_key_of,
+    cone_multiplier,
+    cone_remainder,
+    trace_vector,
+)
+from gausscontrol.certificates.spectral import spectra
+from gausscontrol.linalg.balls import (
+    alternates,
+    block_matrix,
+    column,
+    exact,
+    exact_matrix,
+    frobenius,
+    identity,
+    inverse,
+    is_positive_definite,
+    kronecker,
+    midpoint,
+    rational_matrix,
+    reshaped,
+    solve,
+    symmetric_part,
+    widened,
+)
+from gausscontrol.linalg.symmetric import symmetrise
+
+if TYPE_CHECKING:
+    from gausscontrol.certificates.blow_up import BlowUp
+    from gausscontrol.linalg.balls import Ball, BallMatrix
+
+__all__ = ["prove_blow_up"]
+
+# Share by which a threshold may be rounded; it is proved for the stored one times 1 + ROUNDED.
+ROUNDED = 1e-12
+
+
+def prove_blow_up(certificate: BlowUp) -> bool:
+    """Prove that covariances beyond a threshold escape at a finite depth.
+
+    Parameters
+    ----------
+    certificate : BlowUp
+
+    Returns
+    -------
+    bool
+        The comparison y' >= 2 (gain y^2 + rate y - loss) is proved with the stored numbers, and
+        y escapes from every value above the threshold, which is taken to twelve digits. For
+        "subspace" y belongs to an exact subspace as near the stored basis as the certificate says.
+
+    Notes
+    -----
+    Theory 5.3, 5.6.
+    """
+    model = certificate.model
+    if model.dt or not (certificate.gain > 0 and certificate.loss >= 0):
+        return False
+    prove = {"spectral": _spectral, "subspace": _subspace, "sdp": _programme}[certificate.method]
+    with working(model.dim):
+        return prove(certificate, ExactModel.of(model)) and _escapes(certificate)
+
+
+def _escapes(certificate: BlowUp) -> bool:
+    """Prove that gain y^2 + rate y - loss is not negative from the threshold on, and increases."""
+    y = exact(certificate.threshold) * exact(1 + ROUNDED)
+    if certificate.P is not None:
+        y = y * exact_matrix(certificate.P).trace().sqrt()
+    slope = exact(certificate.gain) * y + exact(certificate.rate)
+    return bool(
+        y >= 0 and slope * y >= exact(certificate.loss) and slope + slope >= certificate.rate
+    )
+
+
+def _spectral(certificate: BlowUp, model: ExactModel) -> bool:
+    """B A + A^T B >= 2 a B and B V + V^T B >= 2 (k + e) B, with no loss."""
+    found = balanced(certificate.model)
+    numbers = spectra(found)
+    head = None if numbers is None else common_key_of(model, found.to_original(numbers.B))
+    if head is None:
+        return False
+    linear, quadratic = head.B * model.A, head.B * head.V
+    linear = linear + linear.transpose() - head.B * exact(2 * certificate.rate)
+    growth = head.B * (2 * (exact(certificate.gain) + head.rest))
+    quadratic = quadratic + quadratic.transpose() - growth
+    return is_positive_definite(linear) and is_positive_definite(quadratic)
+
+
+def _programme(certificate: BlowUp, model: ExactModel) -> bool:
+    """A positive definite P and a multiplier on the cone."""
+    P = exact_matrix(symmetrise(certificate.P))
+    form = cone_remainder(model, P, cone_multiplier(certificate), certificate.gain, 1.0)
+    if form is None or not is_positive_definite(P):
+        return False
+    v, w = trace_vector(P), trace_vector(symmetric_part(P * model.A))
+    if _bordered(form, w - v * exact(certificate.rate), certificate.loss):
+        return True
+    # tr(P A S) >= a tr(P S) on S >= 0 costs nothing.
+    return is_positive_definite(form) and _grows(certificate, model, P)
+
+
+def _grows(certificate: BlowUp, model: ExactModel, P: BallMatrix) -> bool:
+    """Prove P A + A^T P >= 2 a P, in rationals where there is no slack."""
+    linear = P * model.A
+    if is_positive_definite(linear + linear.transpose() - P * exact(2 * certificate.rate)):
+        return True
+    P = rational_matrix(symmetrise(certificate.P))
+    linear = P * ExactModel.of(certificate.model, rational_matrix).A
+    rate = rational_matrix(np.array([[2 * certificate.rate]]))[0, 0]
+    return alternates(linear + linear.transpose() - P * rate)
+
+
+def _bordered(form: BallMatrix, slope: BallMatrix, loss: float) -> bool:
+    """Prove form + <slope, x> + loss >= 0 for all x."""
+    side, corner = slope * exact(0.5), exact_matrix(np.array([[loss]]))
+    return is_positive_definite(block_matrix([[form, side], [side.transpose(), corner]]))
+
+
+# -- invariant subspaces --------------------------------------------------------------------------
+
+
+class _Plane(NamedTuple):
+    # An exact basis U with U^T V = Lam U^T, and a bound on |D (U - stored U)|.
+    U: BallMatrix
+    Lam: BallMatrix
+    shift: Ball
+
+
+def _subspace(certificate: BlowUp, model: ExactModel) -> bool:
+    """P = U Q U^T on an exact left-invariant subspace of the one effective head."""
+    head = _single_head(certificate, model)
+    if head is None:
+        return False
+    B, V = head
+    plane = _enclosed_plane(V, certificate.basis, balanced(certificate.model).scale)
+    Q = exact_matrix(symmetrise(certificate.weight))
+    if plane is None or not is_positive_definite(Q):
+        return False
+    allowed = exact(certificate.uncertainty)
+    if not plane.shift * plane.shift * frobenius(Q) <= allowed * allowed:
+        return False
+    v = Q * plane.U.transpose()
+    w = v * model.A
+    form = symmetric_part(kronecker(Q * plane.Lam, B.transpose()))
+    flat_v, slope = column(v), column(w - v * exact(certificate.rate))
+    form = form - flat_v * flat_v.transpose() * exact(certificate.gain)
+    return _bordered(form, slope, certificate.loss)
+
+
+def _single_head(certificate: BlowUp, model: ExactModel) -> tuple[BallMatrix, BallMatrix] | None:
+    """Return B and V with T(S) = V S B exactly, or None."""
+    if len(model.V) == 1:
+        return model.B[0], model.V[0]
+    found = balanced(certificate.model)
+    numbers = spectra(found)
+    head = None if numbers is None else common_key_of(model, found.to_original(numbers.B))
+    return (head.B, head.V) if head is not None and head.is_exact else None
+
+
+def _enclosed_plane(V: BallMatrix, basis: np.ndarray, scale: np.ndarray) -> _Plane | None:
+    """Enclose an exact left-invariant subspace of V near the columns of a basis."""
+    dim, rank = basis.shape
+    U = exact_matrix(basis)
+    complement = _complement(basis, scale)
+    frame = U if rank == dim else block_matrix([[U, exact_matrix(complement)]])
+    back = inverse(frame)
+    if back is None:
+        return None
+    turned = (back * V.transpose() * frame).table()
+    new = type(V)
+    a = new([row[:rank] for row in turned[:rank]])
+    if rank == dim:
+        return _Plane(U, a.transpose(), exact(0))
+    b = new([row[rank:] for row in turned[:rank]])
+    c = new([row[:rank] for row in turned[rank:]])
+    e = new([row[rank:] for row in turned[rank:]])
+    Z = _enclosed_riccati(a, b, c, e)
+    if Z is None:
+        return None
+    move = exact_matrix(complement) * Z
+    moved = exact_matrix(np.diag(1 / scale)) * move
+    return _Plane(U + move, (a + b * Z).transpose(), frobenius(moved))
+
+
+def _complement(basis: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return columns that complete a basis, orthonormal where the coordinates are balanced."""
+    Z, _ = np.linalg.qr(basis / scale[:, None], mode="complete")
+    return scale[:, None] * Z[:, basis.shape[1] :]
+
+
+def _enclosed_riccati(
+    a: BallMatrix, b: BallMatrix, c: BallMatrix, e: BallMatrix
+) -> BallMatrix | None:
+    """Enclose a zero of c + e Z - Z a - Z b Z near zero, or return None.
+
+    The change of Z from a centre solves H(D) = D b D - residual, H the derivative.
+    """
+    rows, columns = c.nrows(), c.ncols()
+    one, other = identity(columns), identity(rows)
+    Z = exact_matrix(np.zeros((rows, columns)))
+
+    def residual(Z: BallMatrix) -> BallMatrix:
+        return c + e * Z - Z * a - Z * b * Z
+
+    def derivative(Z: BallMatrix) -> BallMatrix:
+        return kronecker(e - Z * b, one) - kronecker(other, (a + b * Z).transpose())
+
+    for _ in range(STEPS):
+        step = solve(midpoint(derivative(Z)), midpoint(column(residual(Z))))
+        if step is None:
+            return None
+        Z = midpoint(Z - reshaped(step, columns))
+    backwards = inverse(derivative(Z))
+    if backwards is None:
+        return None
+    eta = frobenius(backwards * column(residual(Z)))
+    radius = existence_radius(frobenius(backwards), eta, lambda _: frobenius(b))
+    return None if radius is None else widened(Z, radius)

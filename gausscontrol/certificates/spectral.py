@@ -1,0 +1,150 @@
+"""Spectral comparison: heads sharing B = B^T > 0, and the extreme eigenvalues (Theory 3.7, 5.6).
+
+    a_- B <= B A + A^T B <= a_+ B,       v_- B <= B V + V^T B <= v_+ B
+    l (a_- + v_- l) <= l' <= l (a_+ + v_+ l),       l = lambda_max(B^(1/2) Sigma B^(1/2))
+
+Written without square roots of B, so that the bounds are verified on the model's own numbers, in
+balanced coordinates. The case v_+ = 0 is decided with integers.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+
+from gausscontrol.certificates.balance import Balanced
+from gausscontrol.certificates.comparison import EPS, Growth, eigenvalue_rounding, pencil_bounds
+from gausscontrol.certificates.shared_key import shared_key
+from gausscontrol.linalg.exact import integers
+from gausscontrol.model.structure import riccati_gain
+
+__all__ = [
+    "Spectra",
+    "exact_riccati_decay",
+    "exactly_nonpositive",
+    "spectra",
+    "spectral_growth",
+    "spectral_level",
+    "trace_of_inverse",
+]
+
+
+class Spectra(NamedTuple):
+    """Bounds of the eigenvalues, each on the safe side, and B, all in balanced coordinates."""
+
+    a_low: float
+    a_high: float
+    v_low: float
+    v_high: float
+    B: np.ndarray
+
+    @property
+    def size(self) -> float:
+        """Largest eigenvalue of V + V^T in absolute value."""
+        return max(abs(self.v_low), abs(self.v_high)) or 1.0
+
+
+def spectra(found: Balanced) -> Spectra | None:
+    """Return the eigenvalue bounds of a model, or None if its heads do not share B > 0."""
+    head = shared_key(found.model)
+    if head is None:
+        return None
+    B, V, A = head.B, head.V, found.model.A
+    dim = len(B)
+    XA, XV = B @ A, B @ V
+    unit = 2 * (dim + 2) * EPS * np.linalg.norm(B)
+    a_low, a_high = pencil_bounds(XA + XA.T, B, unit * np.linalg.norm(A))
+    error = unit * np.linalg.norm(V) + 2 * head.highest * head.error_V
+    v_low, v_high = pencil_bounds(XV + XV.T, B, float(error))
+    # In the coordinates B^(1/2) what separates T from one head grows by at most this factor.
+    spread = 2 * head.rest * np.sqrt(head.condition) / head.lowest
+    v_low, v_high = v_low - spread, v_high + spread
+    if 0 < v_high < 1e-9 * np.linalg.norm(V) or not V.any():
+        exact = head.rest == 0 and head.error_V == 0
+        if exact and exactly_nonpositive(integers(B)[0] @ integers(V)[0]):
+            v_high = 0.0
+    return Spectra(a_low, a_high, v_low, v_high, B)
+
+
+def spectral_growth(numbers: Spectra) -> Growth | None:
+    """Return l' >= 2 (gain l^2 + rate l), or None unless v_- > 0."""
+    if not (numbers.v_low > 0 and np.isfinite(numbers.a_low)):
+        return None
+    return Growth(numbers.a_low / 2, numbers.v_low / 2, 0.0)
+
+
+def spectral_level(found: Balanced, B: np.ndarray, Sigma: np.ndarray) -> float:
+    """Return a lower bound of lambda_max(B^(1/2) Sigma B^(1/2)) for an original covariance."""
+    L = np.linalg.cholesky(B)
+    value = np.linalg.eigvalsh(L.T @ found.covariance(Sigma) @ L)[-1]
+    condition = np.linalg.norm(B, 2) * np.linalg.norm(np.linalg.inv(B), 2)
+    return float(value) * (1 - 32 * len(B) * EPS * condition)
+
+
+def trace_of_inverse(B: np.ndarray, scale: np.ndarray) -> float:
+    """Return an upper bound of tr(D^-1 B^-1 D^-1), D the diagonal matrix of a scale."""
+    inverse = np.linalg.inv(np.linalg.cholesky(B)) / scale
+    condition = np.linalg.norm(B, 2) * np.linalg.norm(np.linalg.inv(B), 2)
+    return float(np.sum(inverse**2)) * (1 + 64 * len(B) * EPS * condition)
+
+
+def exact_riccati_decay(found: Balanced) -> bool:
+    """Tell whether V_h = v_h I and G = sum_h v_h (B_h + B_h^T) <= 0, decided with integers.
+
+    Then T(S) S + S T(S)^T = S G S <= 0 for every S.
+    """
+    model = found.model
+    scales = model.V[:, 0, 0]
+    if not np.array_equal(model.V, scales[:, None, None] * np.eye(model.dim)):
+        return False
+    G = riccati_gain(model)
+    if np.linalg.eigvalsh(G)[-1] > eigenvalue_rounding(model.dim) * np.linalg.norm(G):
+        return False
+    # Each head as integers over its own power of two, brought to the lowest one.
+    terms = [(integers(np.array(v)), integers(b)) for v, b in zip(scales, model.B, strict=True)]
+    lowest = min(v[1] + b[1] for v, b in terms)
+    total = sum(v[0] * b[0] * 2 ** (v[1] + b[1] - lowest) for v, b in terms)
+    return exactly_nonpositive(total)
+
+
+def exactly_nonpositive(X: np.ndarray) -> bool:
+    """Tell whether X + X^T <= 0 for a square matrix of integers, by elimination.
+
+    Parameters
+    ----------
+    X : (d, d) ndarray of int objects
+
+    Returns
+    -------
+    bool
+
+    Notes
+    -----
+    A semidefinite matrix with a zero on its diagonal has a zero row there; otherwise a diagonal
+    entry is a pivot, and the Schur complement decides.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> exactly_nonpositive(np.array([[-1, 1], [1, -1]], dtype=object))
+    True
+    >>> exactly_nonpositive(np.array([[-1, 1], [1, 0]], dtype=object))
+    False
+    """
+    M = -(X + X.T)
+    while M.size:
+        diagonal = M.diagonal()
+        if any(entry < 0 for entry in diagonal):
+            return False
+        pivots = [i for i, entry in enumerate(diagonal) if entry > 0]
+        if not pivots:
+            return not M.any()
+        at = pivots[0]
+        row = np.delete(M[at], at)
+        M = np.delete(np.delete(M, at, 0), at, 1) * M[at, at] - np.outer(row, row)
+        divisor = gcd(*(int(entry) for entry in M.reshape(-1))) if M.size else 1
+        if divisor > 1:
+            M = M // divisor
+    return True
