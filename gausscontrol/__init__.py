@@ -6,8 +6,18 @@ from gausscontrol.analysis.feedback import covariance_lqr
 from gausscontrol.analysis.finding import find_equilibria, find_equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis, LyapunovSolution, analyze
 from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.blow_up import BlowUp, certify_blow_up
+from gausscontrol.certificates.classify import Classification, classify
 from gausscontrol.certificates.discrete import SemiglobalStability, certify_semiglobal_stability
 from gausscontrol.certificates.local import LocalStability, certify_local_stability
+from gausscontrol.certificates.regime import (
+    Boundedness,
+    Collapse,
+    certify_boundedness,
+    certify_collapse,
+)
+from gausscontrol.certificates.region import RegionOfAttraction, certify_region_of_attraction
+from gausscontrol.certificates.robustness import Robustness, robustness_radius
 from gausscontrol.certificates.stability import GlobalStability, certify_global_stability
 from gausscontrol.errors import (
     BlowUpWarning,
@@ -19,6 +29,7 @@ from gausscontrol.errors import (
     NotCertified,
     ParameterError,
     ShapeError,
+    SolverError,
     UnreachableError,
 )
 from gausscontrol.linalg.equations import (
@@ -34,12 +45,17 @@ from gausscontrol.model.moments import pack, unpack
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.plots import ellipse_plot, moment_plot, phase_plot, spectrum_plot
+from gausscontrol.systems.interconnection import differenced_subsystems, exact_linearize
 from gausscontrol.systems.iosys import MomentSystem, covariance_label, moment_system
 from gausscontrol.systems.response import MomentResponse, moment_response
 
 __all__ = [
+    "BlowUp",
     "BlowUpWarning",
+    "Boundedness",
     "Certificate",
+    "Classification",
+    "Collapse",
     "Equilibrium",
     "EquilibriumAnalysis",
     "EquilibriumNotFound",
@@ -57,19 +73,29 @@ __all__ = [
     "MomentSystem",
     "NotCertified",
     "ParameterError",
+    "RegionOfAttraction",
     "RiccatiSolution",
+    "Robustness",
     "SemiglobalStability",
     "ShapeError",
+    "SolverError",
     "UnreachableError",
     "__version__",
     "analyze",
     "bernoulli",
+    "certify_blow_up",
+    "certify_boundedness",
+    "certify_collapse",
     "certify_global_stability",
     "certify_local_stability",
+    "certify_region_of_attraction",
     "certify_semiglobal_stability",
+    "classify",
     "covariance_label",
     "covariance_lqr",
+    "differenced_subsystems",
     "ellipse_plot",
+    "exact_linearize",
     "existence_bounds",
     "find_equilibria",
     "find_equilibrium",
@@ -83,6 +109,7 @@ __all__ = [
     "phase_plot",
     "place_mean",
     "riccati",
+    "robustness_radius",
     "save_model",
     "spectrum_plot",
     "unpack",

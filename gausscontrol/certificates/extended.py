@@ -45,8 +45,8 @@ SHARE = 0.01
 LEAST_LEVEL = -4.0
 # Share of the largest alpha that is claimed.
 CLAIMED = 0.9
-# Degrees that take seconds, by dimension; beyond the last dimension only degree 2 is offered.
-DEGREES = {1: (2,), 2: (2, 4, 6), 3: (2, 4)}
+# Degrees that take seconds, by dimension.
+DEGREES = {1: (2,), 2: (2, 4, 6), 3: (2, 4), 4: (2,), 5: (2,)}
 
 
 def extended_stability(
@@ -61,7 +61,8 @@ def extended_stability(
     Sigma : (d, d) ndarray
         Positive definite. [x]^2
     degree : int or None, optional
-        2k, the degree of V; None: 2, then higher ones while that takes seconds.
+        2k, the degree of V; None: 2, then higher ones, as far as they take seconds: up to 6 at
+        d = 2, 4 at d = 3, 2 at d = 4 and 5, and none beyond, where degree 2 takes minutes.
 
     Returns
     -------
@@ -78,25 +79,22 @@ def extended_stability(
     degrees = _degrees(model.dim, degree)
     point = WhitenedPoint(model, Sigma)
     radius = _enclosed(point)
-    refused = _hopeless(model, point)
-    if refused is not None:
-        return Evidence(refused[1], radius + point.offset, False, {"reason": refused[0]})
+    reason, margin = _hopeless(model, point, degrees)
+    if reason:
+        return Evidence(margin, radius + point.offset, False, {"reason": reason})
     field = WhitenedField.of(point)
-    best = None
+    tried = []
     for each in degrees:
         try:
             witness, level = _find(field, model.dim, each)
         except SolverError as error:
-            evidence = Evidence(
-                -np.inf, radius + point.offset, False, {"degree": each, "reason": str(error)}
-            )
-        else:
-            evidence = _check(point, field, radius, witness, level)
-        if best is None or evidence.margin > best.margin:
-            best = evidence
-        if best.margin > 0:
+            data = {"degree": each, "reason": str(error)}
+            tried.append(Evidence(-np.inf, radius + point.offset, False, data))
+            continue
+        tried.append(_check(point, field, radius, witness, level))
+        if tried[-1].margin > 0:
             break
-    return best
+    return max(tried, key=lambda evidence: evidence.margin)
 
 
 def check_extended(
@@ -123,9 +121,13 @@ def extended_shortfall(evidence: Evidence) -> str:
 
 def _degrees(dim: int, degree: int | None) -> tuple[int, ...]:
     if degree is None:
-        return DEGREES.get(dim, (2,))
-    if degree != int(degree) or degree < 2 or degree % 2:
-        raise ParameterError(f"degree: expected 2, 4, 6 ... or None, found {degree!r}")
+        return DEGREES.get(dim, ())
+    whole = isinstance(degree, (int, np.integer)) and not isinstance(degree, bool)
+    if not whole or degree < 2 or degree % 2:
+        raise ParameterError(
+            f"degree: expected 2, 4, 6, ... or None, found {degree!r}; the Lyapunov function has "
+            "even degree"
+        )
     return (int(degree),)
 
 
@@ -135,16 +137,20 @@ def _enclosed(point: WhitenedPoint) -> float:
     return radius
 
 
-def _hopeless(model: GaussianTransformer, point: WhitenedPoint) -> tuple[str, float] | None:
-    """Return a necessary condition that fails, and by how much."""
+def _hopeless(
+    model: GaussianTransformer, point: WhitenedPoint, degrees: tuple[int, ...]
+) -> tuple[str, float]:
+    """Return why there is no use in trying, "" if there is, and by how much that fails."""
     trace = float(np.trace(model.A))
     if trace <= 0:
-        # At Sigma = 0 the identity reads 2 tr A eta >= alpha d.
+        # At Sigma = 0 the identity reads 2 eta tr A >= alpha d.
         return f"tr A = {trace:.4g} <= 0 rules this method out (Theory 4.4)", trace
     abscissa = float(np.linalg.eigvals(dense_operator(point.white)).real.max())
     if abscissa >= 0:
-        return f"it is not locally stable, the abscissa is {abscissa:.4g}", -abscissa
-    return None
+        return f"it is not locally stable, the abscissa is {abscissa:.4g} per depth", -abscissa
+    if not degrees:
+        return f"at d = {model.dim} it takes minutes and is tried for degree=2 only", -np.inf
+    return "", 0.0
 
 
 # maximise t over eta >= 1e-3, Phi >= c t I, Q >= t (I on degree 1, c I above), G >= c t I
@@ -204,6 +210,9 @@ def _check(
     witness: ExtendedWitness,
     level: float | None = None,
 ) -> Evidence:
+    if not _is_well_formed(witness, point.white.dim):
+        data = {"degree": witness.degree, "reason": "the witness has wrong shapes or is not finite"}
+        return Evidence(-np.inf, radius + point.offset, False, data, 0.0, witness)
     defect = identity_defect(point, field, radius, witness)
     room = {
         "sigma0": _lowest(witness.Q) - defect.low,
@@ -221,15 +230,27 @@ def _check(
     }
     if level is not None:
         data["level"] = level
-    margin = min(room["sigma0"], room["multiplier"])
-    positive = min(witness.eta, witness.alpha, room["lyapunov"])
+    margin = float(np.min([room["sigma0"], room["multiplier"]]))
+    positive = float(np.min([witness.eta, witness.alpha, room["lyapunov"]]))
     if not positive > 0:
         margin = min(margin, positive)
-    mean_stable = margin > 0 and mean_margin(point, radius) > 0
-    rate = 0.0
+    mean_stable, rate = False, 0.0
     if margin > 0:
+        mean_stable = mean_margin(point, radius) > 0
         rate = witness.alpha / (float(np.linalg.eigvalsh(witness.hessian)[-1]) * (1 + 1e-12))
     return Evidence(margin, radius + point.offset, mean_stable, data, rate, witness)
+
+
+def _is_well_formed(witness: ExtendedWitness, dim: int) -> bool:
+    if witness.degree < 2 or witness.degree % 2:
+        return False
+    size = len(deviation_monomials(dim, witness.degree))
+    shapes = [(size, size), (size, size), (size * dim, size * dim)]
+    matrices = [witness.Phi, witness.Q, witness.G]
+    numbers = np.array([witness.eta, witness.alpha])
+    return [X.shape for X in matrices] == shapes and all(
+        np.isfinite(X).all() for X in [numbers, *matrices]
+    )
 
 
 def _lowest(X: np.ndarray) -> float:

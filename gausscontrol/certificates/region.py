@@ -28,9 +28,11 @@ from gausscontrol.certificates.evidence import mean_margin
 from gausscontrol.certificates.linearisation import in_vech, in_whitened_svec, lyapunov_candidate
 from gausscontrol.certificates.region_sos import (
     LARGEST_DIM,
+    LARGEST_PROGRAM,
     LocalField,
     Witness,
     certified_decay,
+    explicit,
     search,
 )
 from gausscontrol.errors import NotCertified, ParameterError
@@ -43,8 +45,10 @@ METHODS = ("auto", "norm", "sos")
 EPS = float(np.finfo(float).eps)
 # Share of the decay rate at the equilibrium that the norm bound leaves at its level.
 RESERVE = 1e-3
-# Up to this size "auto" tries sums of squares, which take seconds at d = 4 and minutes at d = 5.
-AUTO_DIM = 4
+# Relative change of P on the way to vech coordinates and back that is accepted.
+PORTABLE = 1e-3
+# Up to this size "auto" solves semidefinite programmes: seconds at d = 4, minutes at d = 5.
+AUTO_PROGRAM = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +197,10 @@ def certify_region_of_attraction(
         The equilibrium, or its covariance. [x]^2
     method : {"auto", "norm", "sos"}, optional
         "norm": V' < 0 where |E| < lambda_min(Q) / (4 sum_h |V_h| |B_h| |P|), in closed form; "sos":
-        the largest level for which -V' is shown to be positive by sums of squares, d <= 5 (a
-        fraction of a second at d = 2, seconds at d = 3 and 4, minutes at d = 5); "auto": the
-        larger of both up to d = 4, the norm bound beyond.
+        the largest level for which -V' is shown to be positive by sums of squares, found by
+        semidefinite programmes for d <= 5 (a fraction of a second at d = 2, seconds at d = 3 and
+        4, minutes at d = 5) and of a simple kind in closed form up to d = 8; "auto": the larger
+        of both, with the simple kind from d = 5 on, and the norm bound beyond d = 8.
 
     Returns
     -------
@@ -237,14 +242,14 @@ def certify_region_of_attraction(
         )
     if method == "sos" and model.dim > LARGEST_DIM:
         raise NotCertified(
-            f"method: 'sos' is for d <= {LARGEST_DIM}, found d = {model.dim}, whose "
-            "programme is too large; use method='norm'"
+            f"method: 'sos' is for d <= {LARGEST_DIM}, found d = {model.dim}, where its matrices "
+            "are too large; use method='norm'"
         )
-    P = in_vech(lyapunov_candidate(model, Sigma), Sigma)
+    P = _portable(lyapunov_candidate(model, Sigma), Sigma)
     ground = _Ground(model, Sigma, P)
     level, witness = ground.norm_level, None
-    if method == "sos" or (method == "auto" and model.dim <= AUTO_DIM):
-        found = ground.sos_level()
+    if method == "sos" or (method == "auto" and model.dim <= LARGEST_DIM):
+        found = ground.sos_level(LARGEST_PROGRAM if method == "sos" else AUTO_PROGRAM)
         if method == "sos" or found[0] > level:
             level, witness = found
     margin = ground.margin(level, witness)
@@ -272,6 +277,18 @@ def certify_region_of_attraction(
         mean_stable=ground.mean_stable,
         witness=witness,
     )
+
+
+def _portable(P: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
+    """Return P in vech coordinates, refusing a Sigma in whose units it loses its digits."""
+    stored = in_vech(P, Sigma)
+    lost = np.linalg.norm(in_whitened_svec(stored, Sigma) - P) / np.linalg.norm(P)
+    if not lost <= PORTABLE:
+        raise NotCertified(
+            f"equilibrium: its condition number {np.linalg.cond(Sigma):.1g} is too large for a "
+            "Lyapunov matrix in its units; use better scaled coordinates, model.transform(R)"
+        )
+    return stored
 
 
 def _shortfall(method: str) -> str:
@@ -352,11 +369,12 @@ class _Ground:
         reach = (1 - RESERVE) * self.decay / (4 * self.strength * self.largest)
         return self.level(np.sqrt(self.lowest) * reach)
 
-    def sos_level(self) -> tuple[float, Witness | None]:
-        """Return the largest level found by sums of squares, 0 if none is."""
+    def sos_level(self, largest: int) -> tuple[float, Witness | None]:
+        """Return the largest level found by sums of squares, by programmes up to `largest`."""
         factor = np.linalg.cholesky(self.P)
         C = scipy.linalg.solve_triangular(factor.T, np.eye(len(factor)))
-        found = search(LocalField(self.point, self.existence_radius, C))
+        find = search if self.point.white.dim <= largest else explicit
+        found = find(LocalField(self.point, self.existence_radius, C))
         if found is None:
             return 0.0, None
         scale, witness = found

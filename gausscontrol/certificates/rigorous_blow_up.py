@@ -44,6 +44,7 @@ from gausscontrol.linalg.balls import (
     identity,
     inverse,
     is_positive_definite,
+    is_zero,
     kronecker,
     midpoint,
     rational_matrix,
@@ -141,6 +142,8 @@ def _grows(certificate: BlowUp, model: ExactModel, P: BallMatrix) -> bool:
 
 def _bordered(form: BallMatrix, slope: BallMatrix, loss: float) -> bool:
     """Prove form + <slope, x> + loss >= 0 for all x."""
+    if is_zero(slope):
+        return loss >= 0 and is_positive_definite(form)
     side, corner = slope * exact(0.5), exact_matrix(np.array([[loss]]))
     return is_positive_definite(block_matrix([[form, side], [side.transpose(), corner]]))
 

@@ -1,8 +1,8 @@
 """Proof of one Lyapunov matrix for a polytope of parameters (Theory 4.5, 7.1a, 9.3).
 
-    l <= P <= p,   J_i^T P + P J_i <= -c      at every triple (A_i, V_j, B_k), J_i at Sigma
-    =>  |L^-1| <= 2 p / c on the hulls;   2 p eta / c + (4 p nu / c) r^2 <= r,  eta >= |F|, nu >= |T|
-    =>  every model has an equilibrium within r of Sigma;  8 p nu r < c: it is exponentially stable
+    0 < P <= p,   J_i^T P + P J_i <= -c       at every triple (A_i, V_j, B_k), J_i at Sigma
+    =>  |L^-1| <= 2 p / c on the hulls;   (2 p / c) (eta + 2 nu r^2) <= r,  eta >= |F|, nu >= |T|
+    =>  every model has an equilibrium within r of Sigma;  8 p nu r < c: exponentially stable
 
 in Frobenius norm, in coordinates R x with R the floating-point Sigma^(-1/2). J and F are affine in
 A, in the stack of all V_h and in that of all B_h, and sum_h |V_h| |B_h| is convex in each, so that
@@ -18,7 +18,6 @@ import numpy as np
 
 from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.polytope import polytope_triples
-from gausscontrol.certificates.rigorous import existence_radius
 from gausscontrol.linalg.balls import (
     congruence,
     exact,
@@ -107,12 +106,9 @@ def _equilibria_follow(
     nu = _largest([_attention_bound(triple) for triple in triples])
     eta = _largest([frobenius(triple.residual(S)) for triple in triples])
     beta = (2 * p / c).abs_upper()
-    r = existence_radius(beta, beta * eta, lambda _: 2 * nu)
-    if r is None or not 8 * p * nu * r < c:
-        return False
     # |D| whitened at Sigma itself is at most |R D R| over the least eigenvalue of R Sigma R.
-    offset = frobenius(S - identity(S.nrows()))
-    return bool(r <= exact(radius) * (1 - offset))
+    r = exact(radius) * (1 - frobenius(S - identity(S.nrows())))
+    return bool(r >= 0 and beta * (eta + 2 * nu * r * r) <= r and 8 * p * nu * r < c)
 
 
 def _attention_bound(model: ExactModel) -> Ball:

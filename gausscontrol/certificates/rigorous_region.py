@@ -142,6 +142,9 @@ def _norm_holds(ground: _Ground, scale: Ball) -> bool:
 
 def _squares_hold(ground: _Ground, scale: Ball, witness: Witness) -> bool:
     """Correct G of the identity and prove all Gram matrices positive definite."""
+    stored = (witness.coordinates, witness.multiplier, witness.cone, witness.gram)
+    if not (all(np.isfinite(matrix).all() for matrix in stored) and witness.rate > 0):
+        return False
     dim, n = ground.model.dim, len(witness.coordinates)
     index = vech_index(dim)
     diagonal = (index.rows == index.columns).tolist()

@@ -253,7 +253,7 @@ def _holds(
 def _scale(model: GaussianTransformer) -> float:
     moves = Moves.relative(model)
     sizes = [moves.A, *moves.V, *moves.B]
-    return min(size for size in sizes if size > 0)
+    return float(min(size for size in sizes if size > 0))
 
 
 def _statement(kind: str, radius: float, share: float) -> str:

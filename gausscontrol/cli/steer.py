@@ -34,7 +34,8 @@ from gausscontrol.model.stack import LayerStack
 from gausscontrol.plots.steering import steering_plot
 from gausscontrol.synthesis.actuators import ACTUATORS
 from gausscontrol.synthesis.layers import KINDS
-from gausscontrol.synthesis.steering import SteeringPlan, steer
+from gausscontrol.synthesis.plan import SteeringPlan
+from gausscontrol.synthesis.steering import steer
 from gausscontrol.systems.response import moment_response
 
 __all__ = ["PICTURE", "Steered", "add_steer", "read_moments_file", "run_steer"]
@@ -238,7 +239,9 @@ def check_layers(path: Path) -> None:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder", str(path))
     if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "expected an existing folder, found none", str(path.parent))
+        raise FileNotFoundError(
+            errno.ENOENT, "expected an existing folder, found none; create it", str(path.parent)
+        )
 
 
 def steered(
@@ -336,10 +339,8 @@ def steered_in_words(result: Steered) -> str:
     """
     stack = result.stack
     kinds = {"residual": "residual layers", "hold": "layers of held parameters"}
-    layers = [
-        f"{len(stack)} {kinds[result.kind]} of depth {stack.durations[0]:.6g} end at the goal, "
-        f"relative error {result.end_error:.1e}."
-    ]
+    many = f"{len(stack)} {kinds[result.kind]} of depth {stack.durations[0]:.6g}"
+    layers = [f"{many} end at the goal, relative error {result.end_error:.1e}."]
     written = [] if result.output is None else [f"Wrote {result.output}"]
     parts = [layers, [*written, *plot_words(result)]]
     rest = ["\n".join(wrapped(part)) for part in parts if part]

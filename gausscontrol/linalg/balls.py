@@ -67,6 +67,7 @@ __all__ = [
 
 # Bits of the midpoints; enough for conditions of 1e30 beside margins of 1e-15.
 PRECISION = 320
+EPS = float(np.finfo(float).eps)
 
 
 def _flint() -> Any:
@@ -266,7 +267,7 @@ def spectral_bound(X: BallMatrix) -> Ball:
     """
     middle = np.array([[float(x.mid()) for x in row] for row in X.table()])
     if np.isfinite(middle).all():
-        bound = exact(np.linalg.norm(middle, 2) * (1 + 1e-9))
+        bound = exact(np.linalg.norm(middle, 2) * (1 + 4 * len(middle) * EPS))
         if is_positive_definite(identity(X.ncols()) * (bound * bound) - X.transpose() * X):
             return bound
     return frobenius(X)
@@ -291,8 +292,8 @@ def form_bounds(X: BallMatrix) -> tuple[Ball, Ball]:
     if not np.isfinite(middle).all():
         return nan, nan
     values = np.linalg.eigvalsh(middle / weight[:, None] / weight)
-    room = 1e-9 * np.abs(values[[0, -1]]) + 1e-15 * np.abs(values).max()
-    low, high = exact(values[0] - room[0]), exact(values[-1] + room[1])
+    room = 4 * len(values) * EPS * np.abs(values).max()
+    low, high = exact(values[0] - room), exact(values[-1] + room)
     norm = exact_matrix(np.diag(np.rint(weight**2)))
     return (
         low if is_positive_definite(X - norm * low) else nan,

@@ -18,7 +18,13 @@ from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
 from gausscontrol.linalg.arrays import real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix, factor, symmetrise
 
-__all__ = ["align", "bures_wasserstein", "equilibrated_factor", "optimal_transport_map", "read_pair"]
+__all__ = [
+    "align",
+    "bures_wasserstein",
+    "equilibrated_factor",
+    "optimal_transport_map",
+    "read_pair",
+]
 
 # Eigenvalues of a correlation matrix up to this multiple of d eps are rounding of its entries.
 ROUNDING = 8
@@ -180,8 +186,8 @@ def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
     L0, L1 = factor(start), factor(goal)
     if L0.shape[1] < L1.shape[1]:
         raise UnreachableError(
-            f"S1: expected rank at most {L0.shape[1]}, that of S0, found rank {L1.shape[1]}; no map "
-            "raises a rank, so swap the arguments or add covariance to S0"
+            f"S1: expected rank at most {L0.shape[1]}, that of S0, found rank {L1.shape[1]}; no "
+            "map raises a rank, so swap the arguments or add covariance to S0"
         )
     transport = align(L0, L1) @ np.linalg.pinv(L0, rcond=0)
     return symmetrise(transport) if L0.shape[1] == len(start) else transport

@@ -33,7 +33,6 @@ __all__ = [
     "constant",
     "equality_rows",
     "frobenius_norm",
-    "gram_solution",
     "linear_image",
     "nuclear_norm",
     "spectral_norm",
@@ -328,9 +327,7 @@ def sum_squares(expression: cp.Expression) -> cp.Expression:
     return cp.sum_squares(expression)
 
 
-def bordered(
-    matrix: cp.Expression, vector: cp.Expression, corner: cp.Expression
-) -> cp.Expression:
+def bordered(matrix: cp.Expression, vector: cp.Expression, corner: cp.Expression) -> cp.Expression:
     """Return [[X, x], [x^T, c]]."""
     column = cp.reshape(vector, (vector.size, 1), order="C")
     return cp.bmat([[matrix, column], [column.T, cp.reshape(corner, (1, 1), order="C")]])
@@ -341,9 +338,7 @@ def constant(value: Any) -> cp.Expression:
     return cp.Constant(value)
 
 
-def linear_image(
-    operator: Any, expression: cp.Expression, shape: tuple[int, ...]
-) -> cp.Expression:
+def linear_image(operator: Any, expression: cp.Expression, shape: tuple[int, ...]) -> cp.Expression:
     """Return L vec X in a given shape, everything row-major."""
     return cp.reshape(operator @ cp.vec(expression, order="C"), shape, order="C")
 
@@ -374,48 +369,6 @@ def equality_rows(
         rows.append(np.hstack(blocks))
         values.append(np.ravel(_dense(expression.value), order="F"))
     return np.vstack(rows), np.concatenate(values)
-
-
-# minimise c^T x  subject to  A x = b,  x = (free numbers, svec X_1, svec X_2, ...),  X_k >= 0
-def gram_solution(
-    matrix: Any, target: np.ndarray, cost: np.ndarray, sizes: Sequence[int], free: int = 0
-) -> np.ndarray:
-    """Solve a programme in Gram matrices with equalities on stacked svecs.
-
-    Parameters
-    ----------
-    matrix : (m, N) sparse array
-        A.
-    target : (m,) ndarray
-        b.
-    cost : (N,) ndarray
-        c.
-    sizes : sequence of int
-        Of the positive semidefinite blocks; size 1 is a number that is not negative.
-    free : int, optional
-        How many free numbers x begins with.
-
-    Returns
-    -------
-    (N,) ndarray
-        x; equalities and semidefiniteness hold up to the solver's tolerance and are for the
-        caller to correct and check.
-
-    Raises
-    ------
-    SolverError
-        If there is no point, or none that can be used.
-    """
-    program = Program("Gram programme")
-    pieces = [program.vector(free)] if free else []
-    for size in sizes:
-        block = program.vector(size * (size + 1) // 2)
-        pieces.append(block)
-        program.above(linear_image(symmetric_basis(size), block, (size, size)))
-    x = cp.hstack(pieces)
-    program.equal(matrix @ x, target)
-    solution = program.solve(minimise=cost @ x)
-    return np.concatenate([solution[piece] for piece in pieces])
 
 
 def svec(expression: cp.Expression) -> cp.Expression:

@@ -1,0 +1,189 @@
+"""A steering plan: the Gaussian on its way, and what its parameters cost (Theory 6).
+
+{ m(t) + r Sigma(t)^(1/2) u : |u| = 1 }  above,     |b(t)|, |A(t)| or |V(t)| or |B(t)|  below
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import control as ct
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.lines import Line2D
+
+from gausscontrol.errors import ParameterError, ShapeError
+from gausscontrol.model.stack import LayerStack
+from gausscontrol.plots.ellipses import _ellipse, _plane, _read_coordinates, ellipse_plot
+from gausscontrol.plots.figures import ABOVE, finish, legend_of, open_axes, palette, set_title
+from gausscontrol.synthesis.plan import SteeringPlan, parameter_norm
+from gausscontrol.systems.response import MomentResponse, moment_response
+
+__all__ = ["steering_plot"]
+
+POINTS = 201
+# Norms that spread over more than this factor are drawn on a logarithmic axis.
+LOG_RANGE = 30.0
+# Room for the legend above the norms, over their range.
+HEADROOM = 0.3
+UNITS = {"b": "[x/t]", "A": "[1/t]", "V": "[1/t]", "B": "[1/x$^2$]"}
+
+
+def steering_plot(
+    plan: SteeringPlan,
+    *,
+    layers: LayerStack | int | None = None,
+    coordinates: tuple[int, int] | None = None,
+    confidence: float = 0.95,
+    ax: Any = None,
+    title: str | None = None,
+) -> ct.ControlPlot:
+    """Plot the path of a steering plan and the norms of its parameters.
+
+    Above, confidence ellipses of the planned Gaussians, coloured by depth, with the Gaussians
+    after each layer dashed on top. Below, the spectral norms of b and of the steered parameter
+    against depth, with those of the layers as steps.
+
+    Parameters
+    ----------
+    plan : SteeringPlan
+    layers : LayerStack or int, optional
+        Layers of the plan, or how many residual ones to make; by default none are drawn.
+    coordinates : (int, int), optional
+        As in `ellipse_plot`.
+    confidence : float, optional
+        Probability that a token lies inside an ellipse.
+    ax : array of two Axes or Figure, optional
+        Where to draw, ellipses first.
+    title : str, optional
+        By default one that names the actuators, or none where `ax` is given.
+
+    Returns
+    -------
+    ct.ControlPlot
+        lines, axes (2, 1), figure, legend (2, 1).
+
+    Raises
+    ------
+    ParameterError, ShapeError
+        If an argument is of the wrong type or dimension.
+
+    Notes
+    -----
+    Theory 6. For d = 1 the upper picture shows the interval of the tokens against depth.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> plan = gct.steer((np.zeros(2), np.eye(2)), (np.ones(2), np.diag([4.0, 0.25])), 2.0)
+    >>> plot = gct.steering_plot(plan, layers=4)
+    >>> plot.axes[1, 0].get_xlabel()
+    'depth t'
+    >>> plt.close(plot.figure)
+    """
+    if not isinstance(plan, SteeringPlan):
+        raise ParameterError(
+            f"plan: expected a SteeringPlan, found {type(plan).__name__}; "
+            "make one with steer(start, goal, duration)"
+        )
+    stack = _read_layers(layers, plan)
+    figure, axes, own = _open(ax)
+    upper, lower = axes[:, 0]
+    resp = plan.response(np.linspace(0, plan.duration, POINTS), rtol=1e-7)
+    top = ellipse_plot(resp, coordinates=coordinates, confidence=confidence, ax=upper)
+    lines = np.empty((2, 1), dtype=object)
+    lines[0, 0] = list(top.lines[0, 0])
+    if stack is not None:
+        lines[0, 0] += _draw_layers(upper, plan, resp, stack, coordinates, confidence)
+    lines[1, 0] = _draw_norms(lower, plan, stack)
+    finish(lower)
+    above = ABOVE if own else {}
+    beside = {"loc": "upper center", "ncols": 3}
+    legends = np.array([[legend_of(upper, **above)], [legend_of(lower, **beside)]], dtype=object)
+    default = f"Steering by {plan.actuators}, rank {plan.rank} of {plan.dim}"
+    set_title(figure, upper, own, title, default)
+    return ct.ControlPlot(lines, axes, figure, legend=legends)
+
+
+def _open(ax: Any) -> tuple[FigureBase, np.ndarray, bool]:
+    if ax is not None and not isinstance(ax, FigureBase):
+        return open_axes(ax, 2)
+    # Two pictures with horizontal axes of their own, where open_axes would share one.
+    figure, placeholder, own = open_axes(ax, 1)
+    placeholder[0, 0].remove()
+    return figure, figure.subplots(2, 1, squeeze=False, height_ratios=(3, 2)), own
+
+
+def _read_layers(layers: Any, plan: SteeringPlan) -> LayerStack | None:
+    if layers is None:
+        return None
+    if isinstance(layers, (int, np.integer)) and not isinstance(layers, bool):
+        return plan.layers(int(layers))
+    if not isinstance(layers, LayerStack):
+        raise ParameterError(
+            f"layers: expected a LayerStack or a number of layers, found {type(layers).__name__}; "
+            "make them with plan.layers(n)"
+        )
+    if layers.dim != plan.dim:
+        raise ShapeError(
+            f"layers: expected d = {plan.dim} as in the plan, found {layers.dim}; "
+            "pass layers of this plan"
+        )
+    return layers
+
+
+def _draw_layers(
+    axis: Axes,
+    plan: SteeringPlan,
+    planned: MomentResponse,
+    stack: LayerStack,
+    coordinates: Any,
+    confidence: float,
+) -> list[Line2D]:
+    """Draw the Gaussians between layers, computed by the layers themselves."""
+    resp = moment_response(stack, stack.boundaries, plan.start)
+    ink = mpl.rcParams["text.color"]
+    name = f"{len(stack)} layers"
+    if plan.dim == 1:
+        return axis.plot(resp.t, resp.mean[0], "o", color=ink, markersize=4, label=name)
+    radius = float(np.sqrt(-2 * np.log1p(-confidence)))
+    plane, _ = _plane(planned, None, _read_coordinates(coordinates, plan.dim))
+    lines = []
+    for n in range(resp.t.size):
+        x, y = _ellipse(plane.T @ resp.mean[:, n], plane.T @ resp.factor[:, :, n], radius)
+        style = {"color": ink, "linewidth": 0.9, "linestyle": (0, (4, 3)), "zorder": 4}
+        lines += axis.plot(x, y, label=f"between {name}" if n == 0 else None, **style)
+    return lines
+
+
+def _draw_norms(axis: Axes, plan: SteeringPlan, stack: LayerStack | None) -> list[Line2D]:
+    depths = np.union1d(np.linspace(0, plan.duration, POINTS), plan.knots)
+    models, colors = [plan.parameters(t) for t in depths], palette()
+    lines, shown = [], []
+    for color, key in zip(colors, plan.channels, strict=False):
+        norms = np.array([parameter_norm(model, key) for model in models])
+        lines += axis.plot(depths, norms, color=color, label=f"$|{key}|$ {UNITS[key]}")
+        shown.append(norms)
+        if stack is not None:
+            steps = np.array([parameter_norm(layer, key) for layer in stack])
+            axis.stairs(
+                steps, stack.boundaries, baseline=None, color=color, linestyle="--", linewidth=1.2
+            )
+            shown.append(steps)
+    if stack is not None:
+        kind = "residual" if stack[0].dt else "held"
+        grey = mpl.rcParams["axes.edgecolor"]
+        lines += axis.plot([], [], "--", color=grey, label=f"{len(stack)} {kind} layers")
+    positive = np.concatenate(shown)
+    positive = positive[positive > 0]
+    if positive.size and positive.max() > LOG_RANGE * positive.min():
+        axis.set_yscale("log")
+    axis.margins(y=HEADROOM)
+    axis.set_xlim(0, plan.duration)
+    axis.set_xlabel("depth t")
+    axis.set_ylabel("spectral norm")
+    return lines

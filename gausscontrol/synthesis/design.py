@@ -1,0 +1,174 @@
+"""Parameters that make a target Gaussian attract every Gaussian (Theory 7).
+
+    given (mu*, Sigma*), find A, V_h, B_h and b with
+    M(Sigma*) Sigma* skew,  q(E) < 0 for symmetric E != 0,  M(Sigma*) + Vbar Hurwitz
+
+What a solver proposes is moved onto the equality by least squares and certified in the original
+coordinates, apart from the solver; what is returned has passed that check, and what is refused
+is refused for a reason that was checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gausscontrol.errors import InfeasibleDesign, SolverError
+from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.synthesis.design_completion import complete
+from gausscontrol.synthesis.design_problem import Candidate, ConvexDesign
+from gausscontrol.synthesis.design_reasons import check_necessary, explain
+from gausscontrol.synthesis.design_request import Request, read_request
+from gausscontrol.synthesis.design_result import RATE_TOLERANCE, Design
+from gausscontrol.synthesis.lifted import design_heads
+
+__all__ = ["Design", "design"]
+
+# How often a rate that was missed by rounding is asked for again.
+ATTEMPTS = 3
+
+
+def design(
+    target: Any,
+    *,
+    A: Any = None,
+    B: Any = None,
+    V: Any = None,
+    free: Any = ("V",),
+    decay_rate: float | None = None,
+    mean_decay_rate: float | None = None,
+    norm_bound: Any = None,
+    n_heads: int | None = None,
+    dt: float = 0,
+    constraints: Any = None,
+    objective: Any = None,
+    initial: GaussianTransformer | None = None,
+    solver: str | None = None,
+    verbose: bool = False,
+) -> Design:
+    """Design parameters that attract every Gaussian to a target.
+
+    In coordinates where Sigma* is I: sym(A + T(I)) = 0, so that it is an equilibrium; q(E) =
+    <E, T(E)> <= -alpha |E|^2 for symmetric E, so that it attracts every covariance at the rate
+    2 alpha; sym(Vbar) <= -gamma I and a suitable b for the mean. A design exists for some heads
+    if and only if tr A > 0, and 2 alpha <= 2 tr A / d.
+
+    Parameters
+    ----------
+    target : (mean, covariance)
+        (d,) [x] and (d, d) [x]^2 array_like, the covariance positive definite.
+    A : (d, d) array_like, optional
+        Given unless it is free. [1/t]
+    B, V : (d, d) or (h, d, d) array_like, optional
+        Given unless free, [1/x^2] and [1/t]; what is missing is taken from `initial`.
+    free : tuple of str, optional
+        ("V",), ("B",), ("A", "V"), ("A", "B"), each one convex problem, or ("V", "B").
+    decay_rate : float, optional
+        2 alpha that must be reached, with the smallest norms that do; by default it is as large
+        as `norm_bound` allows. [1/t]
+    mean_decay_rate : float, optional
+        gamma that must be reached; by default the mean is merely made stable. [1/t]
+    norm_bound : float or dict, optional
+        Bound on the spectral norms of the free matrices in original coordinates, for example
+        {"V": 2}. By default, with A given, 100 in whitened coordinates.
+    n_heads : int, optional
+        For free=("V", "B"): how many heads; by default the fewest that do. A head V = -g I, B = 0
+        that is added for the mean does not count.
+    dt : float, optional
+        For residual layers the design is balanced, A + T(I) = 0, and the layer contracts. [t]
+    constraints : callable, optional
+        Takes a dict with "A", "V", "B" as cvxpy expressions in original coordinates (lists of
+        them for several heads) and "alpha", and returns a list of cvxpy constraints.
+    objective : callable, optional
+        Takes the same dict and returns a convex cvxpy expression to minimise instead; without
+        decay_rate the rate must then reach 1% of the optimum.
+    initial : GaussianTransformer, optional
+        A model to stay near: among designs of equal rate the one at the smallest Frobenius
+        distance is taken instead of the one of smallest norms. Its tilts and name are kept. For
+        free=("V", "B") its heads are where the search starts.
+    solver : str, optional
+        A name that cvxpy knows.
+    verbose : bool, optional
+        Let the solver print.
+
+    Returns
+    -------
+    Design
+
+    Raises
+    ------
+    InfeasibleDesign
+        If there is no design; the message says whether tr A, a norm bound, the decay rate, the
+        constraints or a fixed matrix is in the way.
+    ParameterError, ShapeError
+        If an argument makes no sense.
+
+    Notes
+    -----
+    Theory 4.1 to 4.4, 7. b puts the mean at the target whatever else is asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> target = ([1.0, 0.0], [[2.0, 0.5], [0.5, 1.0]])
+    >>> des = gct.design(target, A=[[1.0, 0.3], [-0.2, 0.5]], B=np.eye(2))
+    >>> des.verify(), des.certificate.scope
+    (True, 'covariance and mean')
+    >>> bool(np.allclose(gct.find_equilibrium(des.model).covariance, target[1]))
+    True
+    """
+    request = read_request(
+        target,
+        A=A,
+        B=B,
+        V=V,
+        free=free,
+        decay_rate=decay_rate,
+        mean_decay_rate=mean_decay_rate,
+        norm_bound=norm_bound,
+        n_heads=n_heads,
+        dt=dt,
+        constraints=constraints,
+        objective=objective,
+        initial=initial,
+        solver=solver,
+        verbose=verbose,
+    )
+    check_necessary(request)
+    asked = request
+    for _ in range(ATTEMPTS):
+        find = design_heads if request.free == ("V", "B") else _design_convex
+        found = complete(asked, find(asked))
+        if request.decay_rate is None or _reaches(found.decay_rate, request.decay_rate):
+            return found
+        # What certifying subtracts for rounding grows with the norms; it is asked for on top.
+        rate = asked.decay_rate * request.decay_rate / found.decay_rate * (1 + RATE_TOLERANCE)
+        asked = replace(request, decay_rate=rate)
+        if request.best_alpha is not None and asked.alpha > request.best_alpha:
+            break
+    raise InfeasibleDesign(
+        f"decay_rate: the point found is certified at {found.decay_rate:.6g} per unit depth, less "
+        f"than the {request.decay_rate:g} asked for, since its norms are large; ask for a little "
+        "less, or give another norm_bound or more heads"
+    )
+
+
+def _reaches(rate: float, wanted: float) -> bool:
+    return rate >= (1 - RATE_TOLERANCE) * wanted
+
+
+# -- one convex problem ---------------------------------------------------------------------------
+
+
+def _design_convex(request: Request) -> Candidate:
+    unknown, other = ("V", "B") if "V" in request.free else ("B", "V")
+    given = request.whitened(other)
+    failure: SolverError | None = None
+    # Where V cannot carry the mean too, a head of its own does.
+    for mean in (True, False) if unknown == "V" else (False,):
+        try:
+            return ConvexDesign(request, given, unknown, mean=mean).solve()
+        except SolverError as error:
+            failure = error
+    raise explain(request, given, unknown, failure) from failure

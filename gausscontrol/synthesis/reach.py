@@ -1,0 +1,178 @@
+"""Which Gaussian can become which: those of the same rank, and no others (Theory 6).
+
+    N(m0, S0) -> N(m1, S1)  by some depth-varying parameters   <=>   rank S0 = rank S1
+
+Ranks are decided as everywhere in the package, by counting the eigenvalues of a covariance above
+1e-13 of the largest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
+from gausscontrol.linalg.bures import align, read_pair
+from gausscontrol.linalg.symmetric import RANK_TOLERANCE, factor, positive_spectrum
+from gausscontrol.model.moments import read_moments, state_dim
+
+__all__ = [
+    "Ends",
+    "is_reachable",
+    "numerical_rank",
+    "of_rank",
+    "rank_note",
+    "read_ends",
+    "read_gaussian",
+]
+
+# With rank= given, eigenvalues left out may be this share of the largest, as in a covariance whose
+# negative ones count as rounding; those counted must be above rounding.
+LEFT_OUT = 1e-10
+COUNTED = 1e-15
+# A deciding eigenvalue within this factor of the tolerance is worth a word.
+NEAR = 1e3
+
+
+class Ends(NamedTuple):
+    """Start and goal: means (d,), factors (d, r) with the goal's aligned to the start's."""
+
+    mean0: np.ndarray  # [x]
+    mean1: np.ndarray
+    L0: np.ndarray  # [x]
+    L1: np.ndarray
+
+
+def is_reachable(start: ArrayLike | tuple, goal: ArrayLike | tuple) -> bool:
+    """Tell whether a Transformer can turn one Gaussian into another.
+
+    Some depth-varying parameters steer N(m0, S0) to N(m1, S1) over any depth if and only if
+    rank S0 = rank S1.
+
+    Parameters
+    ----------
+    start, goal : tuple or (d, d) array_like
+        (mean [x], covariance [x]^2), a packed state, or a covariance alone.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ShapeError, ParameterError
+        If an argument is no Gaussian, or the dimensions differ.
+
+    Notes
+    -----
+    Theory 6. The rank counts eigenvalues above 1e-13 of the largest; `steer` says in its
+    error on which side of that tolerance a near-singular covariance fell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> gct.is_reachable(np.diag([1.0, 0.0]), [[1.0, 1.0], [1.0, 1.0]])
+    True
+    >>> gct.is_reachable(np.diag([1.0, 0.0]), np.eye(2))
+    False
+    """
+    _, S0 = read_gaussian(start, "start")
+    _, S1 = read_gaussian(goal, "goal", len(S0))
+    return numerical_rank(S0) == numerical_rank(S1)
+
+
+def read_gaussian(
+    value: ArrayLike | tuple, name: str, dim: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and covariance of what the user passed; a bare covariance has mean zero."""
+    if not isinstance(value, (tuple, list)) and np.ndim(value) == 1:
+        try:
+            size = state_dim(np.size(value)) if dim is None else dim
+        except ShapeError as error:
+            raise ShapeError(str(error).replace("x:", f"{name}:", 1)) from error
+        return read_moments(value, name, size)
+    mean, covariance = read_pair(value, name, dim)
+    return np.zeros(len(covariance)) if mean is None else mean, covariance
+
+
+def read_ends(start, goal, rank: int | None) -> Ends:
+    """Return the validated ends of a plan, or raise UnreachableError."""
+    mean0, S0 = read_gaussian(start, "start")
+    mean1, S1 = read_gaussian(goal, "goal", len(S0))
+    if rank is not None:
+        for name, S in (("start", S0), ("goal", S1)):
+            _check_rank(rank, S, name)
+    elif numerical_rank(S0) != numerical_rank(S1):
+        raise UnreachableError(_refusal(S0, S1))
+    L0 = factor(S0, rank)
+    return Ends(mean0, mean1, L0, align(L0, factor(S1, rank)))
+
+
+def of_rank(covariance: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """Return a covariance itself, or L L^T where its rank is not the number of columns of L."""
+    return covariance if numerical_rank(covariance) == L.shape[1] else L @ L.T
+
+
+def numerical_rank(covariance: np.ndarray) -> int:
+    """Return the number of eigenvalues above the tolerance."""
+    return int((_relative_spectrum(covariance) > RANK_TOLERANCE).sum())
+
+
+def _relative_spectrum(covariance: np.ndarray) -> np.ndarray:
+    values = positive_spectrum(covariance, "covariance")[0][::-1]
+    return values / values[0] if values[0] else values
+
+
+def _check_rank(rank: int, covariance: np.ndarray, name: str) -> None:
+    dim = len(covariance)
+    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 0 <= rank <= dim:
+        raise ParameterError(
+            f"rank: expected an integer from 0 to {dim}, found {rank!r}; "
+            "leave it out to have ranks counted"
+        )
+    shares = _relative_spectrum(covariance)
+    if rank < dim and shares[rank] > LEFT_OUT:
+        raise UnreachableError(
+            f"rank: {name} cannot count as rank {rank}, since its singular value {rank + 1} is "
+            f"{shares[rank]:.2g} of the largest, above {LEFT_OUT:g}; project it first if that is "
+            "meant"
+        )
+    if rank and shares[rank - 1] < dim * COUNTED:
+        raise UnreachableError(
+            f"rank: {name} cannot count as rank {rank}, since its singular value {rank} is "
+            f"{shares[rank - 1]:.2g} of the largest, below rounding; pass a lower rank"
+        )
+
+
+def _refusal(S0: np.ndarray, S1: np.ndarray) -> str:
+    ranks = numerical_rank(S0), numerical_rank(S1)
+    sides = [note for name, S in (("start", S0), ("goal", S1)) if (note := rank_note(S, name))]
+    advice = "change one of them"
+    if sides:
+        advice = f"pass rank={min(ranks)} or rank={max(ranks)} if that side is wrong"
+    return (
+        f"goal: rank {ranks[0]} cannot become rank {ranks[1]}: rank is invariant along (1); "
+        f"singular values {_shown(S0)} [x]^2 of the start and {_shown(S1)} [x]^2 of the goal, tolerance "
+        f"{RANK_TOLERANCE:g} of the largest; {'; '.join([*sides, advice])}"
+    )
+
+
+def rank_note(covariance: np.ndarray, name: str) -> str:
+    """Say on which side of the tolerance the deciding singular values fall, if near it."""
+    shares = _relative_spectrum(covariance)
+    notes = []
+    for i, share in enumerate(shares, start=1):
+        if RANK_TOLERANCE / NEAR < share <= RANK_TOLERANCE:
+            notes.append(f"singular value {i} of the {name}, {share:.2g} of the largest, is below")
+        elif RANK_TOLERANCE < share < RANK_TOLERANCE * NEAR:
+            notes.append(f"singular value {i} of the {name}, {share:.2g} of the largest, is above")
+    return ", ".join(f"{note} the tolerance" for note in notes)
+
+
+def _shown(covariance: np.ndarray) -> str:
+    values = positive_spectrum(covariance, "covariance")[0][::-1]
+    shown = ", ".join(f"{value:.3g}" for value in values[:8])
+    return f"({shown}{', ...' if values.size > 8 else ''})"
