@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gausscontrol.errors import GausscontrolError
-from gausscontrol.linalg import balls
+from gausscontrol.linalg import ball_forms, balls
 from gausscontrol.linalg.symmetric import symmetric_operator
 
 FEW = settings(derandomize=True, deadline=None, max_examples=20)
@@ -64,16 +64,16 @@ def test_missing_package_is_named(monkeypatch):
 def test_operations_enclose_numpy(seed, dim, terms):
     rng = np.random.default_rng(seed)
     P, R = rng.standard_normal((2, terms, dim, dim))
-    operator = balls.symmetric_map(
+    operator = ball_forms.symmetric_map(
         [balls.exact_matrix(x) for x in P], [balls.exact_matrix(x) for x in R]
     )
     assert np.allclose(floats(operator), symmetric_operator(P, R), atol=1e-13)
     E = rng.standard_normal((dim, dim))
     E = E + E.T
     ball = balls.exact_matrix(E)
-    assert np.array_equal(floats(balls.unvech(balls.vech(ball), dim)), E)
-    vector = balls.vech(ball)
-    value = (vector.transpose() * balls.form_matrix(operator) * vector)[0, 0]
+    assert np.array_equal(floats(ball_forms.unvech(ball_forms.vech(ball), dim)), E)
+    vector = ball_forms.vech(ball)
+    value = (vector.transpose() * ball_forms.form_matrix(operator) * vector)[0, 0]
     image = sum(P @ E @ R)
     assert np.isclose(float(value), np.sum(E * (image + image.T)), atol=1e-12)
     assert np.isclose(float(balls.frobenius(ball)), np.linalg.norm(E))

@@ -1,6 +1,7 @@
 """Boundedness, collapse and blow-up: known answers, laws, and an attack by simulation."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -274,10 +275,181 @@ def attack(count, seed, starts=2, first=0):
     return campaign.issued, campaign.run()
 
 
+# -- known answers --------------------------------------------------------------------------------
+
+
+@LAWS
+@given(
+    a=st.sampled_from([-2.0, -0.3, 0.4, 3.0]),
+    gain=st.sampled_from([-5.0, -0.01, 0.02, 1.0]),
+    key=st.sampled_from([-1e6, -0.5, 2.0, 1e-7]),
+)
+def test_one_dimension_agrees_with_the_scalar_equation(a, gain, key):
+    # S' = 2 a S + 2 gain S^2, classified by signs.
+    model = gct.GaussianTransformer(a, key, gain / key)
+    verdicts = {kind: attempt(certify, model) for kind, certify in CERTIFIERS.items()}
+    assert (verdicts["blow-up"] is not None) == (gain > 0)
+    assert (verdicts["bounded"] is not None) == (gain < 0)
+    assert (verdicts["collapse"] is not None) == (gain < 0 and a < 0)
+    if gain > 0:
+        start = 2 * max(-a / gain, 1.0)
+        exact = np.log(1 + a / (gain * start)) / (2 * a)
+        bound = certify_blow_up(model, [[start]]).time_bound([[start]])
+        assert exact <= bound <= exact * (1 + 1e-6)
+    elif a > 0:
+        np.testing.assert_allclose(verdicts["bounded"].bound, -a / gain, rtol=1e-5)
+    else:
+        np.testing.assert_allclose(verdicts["collapse"].rate, -2 * a, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 6])
+def test_a_shared_key_is_decided_by_the_spectrum_of_v(dim):
+    rng = np.random.default_rng(dim)
+    for _ in range(6):
+        growing = shared_key_model(rng, dim, 1.0)
+        certificate = certify_blow_up(growing, sdp=False)
+        Z = rng.standard_normal((dim, dim))
+        S = Z @ Z.T
+        S = S * (2 * certificate._growth.level / certificate.level(S) + 1)
+        assert certify_blow_up(growing, S, sdp=False).contains(S)
+        with pytest.raises(gct.NotCertified):
+            certify_boundedness(growing, sdp=dim < 4)
+        settling = shared_key_model(rng, dim, -1.0)
+        assert certify_boundedness(settling, sdp=False).verify()
+
+
+def test_spectral_numbers_are_those_of_the_symmetric_parts():
+    A, V = np.diag([-1.0, -3.0]), np.diag([0.5, 2.0])
+    certificate = certify_blow_up(gct.GaussianTransformer(A, np.eye(2), V))
+    assert certificate.method == "spectral"
+    np.testing.assert_allclose(certificate.threshold, 6.0, rtol=1e-9)  # |a-| / v- = 6 / 1
+    bounded = certify_boundedness(gct.GaussianTransformer(-A, np.eye(2), -V))
+    assert bounded.bound <= 12.0 * (1 + 1e-9)  # (a+ / |v+|) tr I
+
+
+def test_escape_is_no_later_than_the_bound_and_not_far_from_it():
+    V = np.array([[1.0, 4.0], [0.0, -2.0]])
+    model = gct.GaussianTransformer(-np.eye(2), np.eye(2), V)
+    S = np.array([[1.0, 2.0], [2.0, 4.0]])  # singular
+    certificate = certify_blow_up(model, S)
+    with pytest.warns(gct.BlowUpWarning):
+        found = gct.moment_response(model, np.linspace(0, 5, 51), (np.zeros(2), S))
+    assert found.blow_up_time <= certificate.time_bound(S) * (1 + 1e-6)
+    assert certificate.time_bound(np.zeros((2, 2))) == np.inf
+
+
+def test_the_shortfall_is_said():
+    model = gct.GaussianTransformer(-np.eye(2), np.eye(2), np.eye(2))
+    with pytest.raises(gct.NotCertified, match=r"reaches 0\.25 of the threshold") as caught:
+        certify_blow_up(model, 0.25 * np.eye(2))
+    np.testing.assert_allclose(caught.value.margin, -0.75, atol=1e-6)
+
+
+def test_equality_is_decided_with_integers_only():
+    # q_P <= 0 with a kernel: exactly semidefinite, and one unit in the last place beyond.
+    A, ones = -np.eye(2), np.ones((2, 2))
+    assert certify_collapse(gct.GaussianTransformer(A, ones, -np.eye(2)), sdp=False).verify()
+    above = ones.copy()
+    above[0, 1] = above[1, 0] = np.nextafter(1.0, 2.0)
+    with pytest.raises(gct.NotCertified):
+        certify_collapse(gct.GaussianTransformer(A, above, -np.eye(2)))
+    assert certify_collapse(gct.GaussianTransformer(A, np.eye(2), -ones)).method == "spectral"
+    assert certify_collapse(gct.GaussianTransformer(A, 0 * ones, ones)).verify()
+    skew = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    assert certify_collapse(gct.GaussianTransformer(A, np.eye(2), skew)).verify()
+
+
+def test_scope_says_whether_the_mean_stays_bounded():
+    settling = gct.GaussianTransformer(-np.eye(2), np.eye(2), -np.eye(2))
+    assert certify_boundedness(settling).scope == "covariance and mean"
+    # Vbar = 2 I - I: the second head does not act on the covariance.
+    V = np.array([-np.eye(2), 3 * np.eye(2)])
+    B = np.array([np.eye(2), np.zeros((2, 2))])
+    drifting = gct.GaussianTransformer(-np.eye(2), B, V)
+    assert certify_boundedness(drifting).scope == "covariance"
+    assert certify_collapse(drifting).scope == "covariance"
+
+
+@pytest.mark.parametrize("certify", CERTIFIERS.values())
+def test_refusals(certify):
+    identity = np.eye(2)
+    with pytest.raises(gct.NotCertified, match="dt: expected continuous depth"):
+        certify(gct.GaussianTransformer(-identity, identity, -identity, dt=0.1))
+    with pytest.raises(gct.ParameterError, match="model"):
+        certify(identity)
+
+
+def test_the_known_counterexample_is_not_bounded():
+    # V = diag(1, -5), B = diag(-1, 5): large multiples of e_1 e_1^T do not grow, others do.
+    model = gct.GaussianTransformer(np.eye(2), np.diag([1.0, -5.0]), np.diag([1.0, -5.0]))
+    assert attempt(certify_boundedness, model) is None
+    assert certify_blow_up(model).verify()
+
+
+# -- laws -----------------------------------------------------------------------------------------
+
+
+def verdicts(model):
+    found = [attempt(certify, model) for certify in CERTIFIERS.values()]
+    return [None if c is None else c.method for c in found]
+
+
+@pytest.mark.parametrize("index", range(12))
+def test_head_gauge_and_units_change_no_verdict(index):
+    rng = np.random.default_rng(100 + index)
+    model = random_model(rng, index)
+    expected = verdicts(model)
+    c = 10.0 ** rng.uniform(-8, 8, (model.n_heads, 1, 1))
+    assert verdicts(model.replace(V=c * model.V, B=model.B / c)) == expected
+    units = np.diag(10.0 ** rng.uniform(-6, 6, model.dim))
+    assert verdicts(model.transform(units)) == expected
+    slower = model.replace(A=1e-7 * model.A, V=1e-7 * model.V)
+    assert verdicts(slower) == expected
+
+
+def test_stored_numbers_are_in_the_units_of_the_model():
+    rng = np.random.default_rng(7)
+    model = random_model(rng, 2)
+    units = np.diag(2.0 ** np.array(rng.integers(-20, 20, model.dim)))
+    plain, scaled = certify_blow_up(model), certify_blow_up(model.transform(units))
+    L = rng.standard_normal((model.dim, model.dim))
+    S = 1e4 * L @ L.T
+    bounds = plain.time_bound(S), scaled.time_bound(units @ S @ units)
+    np.testing.assert_allclose(*bounds, rtol=1e-4)
+    faster = certify_blow_up(model.replace(A=8 * model.A, V=8 * model.V))
+    np.testing.assert_allclose(8 * faster.time_bound(S), bounds[0], rtol=1e-4)
+
+
+def test_balancing_is_exact():
+    rng = np.random.default_rng(3)
+    for index in range(12):
+        model = random_model(rng, index)
+        found = balanced(model)
+        D, tau = found.scale, found.depth
+        np.testing.assert_array_equal(np.log2(D), np.rint(np.log2(D)))
+        S = rng.standard_normal((model.dim, model.dim))
+        inside = found.model.attention(D[:, None] * S * D)
+        np.testing.assert_allclose(inside / tau / D[:, None] * D, model.attention(S), rtol=1e-12)
+        np.testing.assert_array_equal(found.model.A / tau / D[:, None] * D, model.A)
+
+
+def test_a_tampered_certificate_does_not_verify():
+    rng = np.random.default_rng(11)
+    model = shared_key_model(rng, 3, -1.0)
+    bounded = certify_boundedness(model)
+    assert not replace(bounded, bound=0.5 * bounded.bound).verify()
+    growing = certify_blow_up(shared_key_model(rng, 3, 1.0))
+    assert not replace(growing, gain=2 * growing.gain).verify()
+    assert not replace(growing, model=model).verify()
+
+
+# -- attack ---------------------------------------------------------------------------------------
+
+
 def test_no_certificate_is_refuted():
-    issued, false = attack(240, seed=1)
+    issued, false = attack(120, seed=1)
     for kind in CERTIFIERS:
-        assert sum(n for name, n in issued.items() if name.startswith(kind)) >= 10
+        assert sum(n for name, n in issued.items() if name.startswith(kind)) >= 3
     assert false == []
 
 

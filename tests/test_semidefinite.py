@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from problems import lotka_volterra, planted_problem
+from problems import lotka_volterra, planted_problem, two_attractors
 from test_soundness import converge
-from problems import two_attractors
 
 import gausscontrol as gct
 from gausscontrol.certificates.evidence import riccati_stability

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gausscontrol.linalg.ball_forms import symmetric_map
 from gausscontrol.linalg.balls import (
     congruence,
     exact,
@@ -25,7 +26,6 @@ from gausscontrol.linalg.balls import (
     identity,
     precision,
     rational_matrix,
-    symmetric_map,
 )
 from gausscontrol.model.heads import FactoredHeads
 from gausscontrol.model.transformer import GaussianTransformer

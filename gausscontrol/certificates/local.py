@@ -30,6 +30,7 @@ from gausscontrol.certificates.polytope import (
     polytope_statement,
 )
 from gausscontrol.certificates.rigorous import prove_local
+from gausscontrol.certificates.rigorous_polytope import prove_polytope
 from gausscontrol.errors import NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -76,14 +77,16 @@ class LocalStability(Certificate):
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
         if self.vertices:
-            raise NotCertified(
-                "rigorous: a polytope has no check in ball arithmetic; prove its models one by one"
+            radius = self.radius if self.data["equilibria"] else None
+            return prove_polytope(
+                self.model, self.vertices, self.covariance, self.lyapunov_matrix, radius
             )
         return prove_local(
             self.model, self.covariance, self.lyapunov_matrix, self.radius, mean=self.mean_stable
         )
 
     def details(self) -> list[str]:
+        """Return the lines of the report that are particular to this kind."""
         serves = f", for {len(self.vertices)} vertices" if self.vertices else ""
         return [f"  radius  {self.radius:.1e} (whitened), holds an exact equilibrium{serves}"]
 

@@ -43,8 +43,10 @@ __all__ = [
 
 # Triples beyond which a common P is not looked for.
 LARGEST_POLYTOPE = 64
-# Size of the linearisation up to which the semidefinite programme is posed; d = 8.
-LARGEST_SIZE = 36
+# Size of the linearisation up to which the semidefinite programme is posed; d = 6.
+LARGEST_SIZE = 21
+# Lyapunov equations of weighted means that are solved before it.
+ROUNDS = 30
 # Whitened distance from Sigma* up to which equilibria of the polytope are looked for.
 LARGEST_SHIFT = 0.5
 
@@ -150,8 +152,9 @@ def common_lyapunov(
 
     Notes
     -----
-    Theory 7.1a. The Lyapunov solutions of the model and of the mean of all J are tried first; only
-    where they fail at some triple is the semidefinite programme posed.
+    Theory 7.1a. The Lyapunov solutions of the model and of means of all J, weighted towards the
+    worst triple, are tried first; only where they fail is the semidefinite programme posed, up to
+    d = 6.
     """
     models = polytope_triples(model, vertices)
     J = np.stack([dense_operator(m.whiten(Sigma)) for m in models])
@@ -254,18 +257,37 @@ def _distinct(arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 def _candidates(J: np.ndarray) -> Iterator[np.ndarray]:
     """Yield P > 0 that may serve all J, the cheap ones first."""
-    for j in (J[0], J.mean(axis=0)):
-        try:
-            P = solve_lyapunov(j.T, np.eye(len(j)))
-        except MatrixEquationError:
-            continue
-        if np.linalg.eigvalsh(P)[0] > 0:
-            yield P / np.linalg.norm(P, 2)
-    hopeless = any(np.linalg.eigvals(j).real.max() >= 0 for j in (*J, J.mean(axis=0)))
-    if len(J) > 1 and J.shape[1] <= LARGEST_SIZE and not hopeless:
+    P = _lyapunov_solution(J[0])
+    if P is not None:
+        yield P
+    if len(J) == 1 or any(np.linalg.eigvals(j).real.max() >= 0 for j in J):
+        return
+    weights = np.full(len(J), 1 / len(J))
+    for _ in range(ROUNDS):
+        P = _lyapunov_solution(np.tensordot(weights, J, axes=1))
+        if P is None:
+            break
+        products = P @ J
+        worst = np.linalg.eigvalsh(products + products.transpose(0, 2, 1))[:, -1]
+        if worst.max() < 0:
+            yield P
+            break
+        # Multiplicative weights: what is served worst counts more in the next mean.
+        weights *= np.exp((worst - worst.max()) / np.abs(worst).max())
+        weights /= weights.sum()
+    if J.shape[1] <= LARGEST_SIZE:
         P = _common(J)
         if P is not None:
             yield P
+
+
+def _lyapunov_solution(J: np.ndarray) -> np.ndarray | None:
+    """Return the P of J^T P + P J = -I, scaled to |P| = 1, or None if it is not positive."""
+    try:
+        P = symmetrise(solve_lyapunov(J.T, np.eye(len(J))))
+    except MatrixEquationError:
+        return None
+    return P / np.linalg.norm(P, 2) if np.linalg.eigvalsh(P)[0] > 0 else None
 
 
 # maximise t  subject to  0 < P <= I,  J_i^T P + P J_i <= -t |J| I  for all i

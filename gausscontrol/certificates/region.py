@@ -35,6 +35,7 @@ from gausscontrol.certificates.region_sos import (
     explicit,
     search,
 )
+from gausscontrol.certificates.rigorous_region import prove_region
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import covariance_matrix, svec, whitening
 from gausscontrol.model.transformer import GaussianTransformer
@@ -168,6 +169,10 @@ class RegionOfAttraction(Certificate):
             and self.radius <= ground.ball(self.level) * (1 + 1e-9)
             and ground.mean_stable >= self.mean_stable
         )
+
+    def _prove(self) -> bool:
+        """Repeat it in ball arithmetic."""
+        return prove_region(self)
 
     def details(self) -> list[str]:
         """Return the lines of the report on method, region and ball."""

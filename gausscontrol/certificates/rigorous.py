@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gausscontrol.certificates.exact_model import ExactModel, exact_gain, working
+from gausscontrol.linalg.ball_forms import form_matrix, symmetric_map, unvech, vech
 from gausscontrol.linalg.balls import (
     alternates,
     exact,
     exact_matrix,
-    form_matrix,
     frobenius,
     identity,
     inverse,
@@ -32,10 +32,7 @@ from gausscontrol.linalg.balls import (
     is_schur,
     midpoint,
     solve,
-    symmetric_map,
     symmetric_part,
-    unvech,
-    vech,
     widened,
 )
 from gausscontrol.model.transformer import GaussianTransformer

@@ -18,17 +18,16 @@ import numpy as np
 
 from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.polytope import polytope_triples
+from gausscontrol.linalg.ball_forms import form_bounds, symmetric_map
 from gausscontrol.linalg.balls import (
     congruence,
     exact,
     exact_matrix,
-    form_bounds,
     frobenius,
     identity,
     inverse,
     is_positive_definite,
     spectral_bound,
-    symmetric_map,
     symmetric_part,
 )
 from gausscontrol.linalg.symmetric import symmetrise, whitening

@@ -24,21 +24,18 @@ from gausscontrol.certificates.balance import balanced
 from gausscontrol.certificates.exact_model import ExactModel, exact_gain, matrix_sum, working
 from gausscontrol.certificates.spectral import spectra
 from gausscontrol.errors import MatrixEquationError
+from gausscontrol.linalg.ball_forms import form_matrix, pair_form, symmetric_map, vech
 from gausscontrol.linalg.balls import (
     alternates,
     exact,
     exact_matrix,
-    form_matrix,
     identity,
     inverse,
     is_hurwitz,
     is_positive_definite,
     is_zero,
-    pair_form,
     rational_matrix,
     spectral_bound,
-    symmetric_map,
-    vech,
 )
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import symmetrise, vech_index

@@ -28,20 +28,16 @@ from gausscontrol.certificates.rigorous_sos import (
     multiplied,
     quadratic_terms,
 )
+from gausscontrol.linalg.ball_forms import form_bounds, form_matrix, symmetric_map, unvech, vech
 from gausscontrol.linalg.balls import (
     congruence,
     exact,
     exact_matrix,
-    form_bounds,
-    form_matrix,
     identity,
     inverse,
     is_positive_definite,
     spectral_bound,
-    symmetric_map,
     symmetric_part,
-    unvech,
-    vech,
 )
 from gausscontrol.linalg.symmetric import symmetrise, vech_index, whitening
 

@@ -24,14 +24,13 @@ import numpy as np
 
 from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.rigorous import enclosed_equilibrium, mean_is_stable
+from gausscontrol.linalg.ball_forms import form_matrix, symmetric_map
 from gausscontrol.linalg.balls import (
     congruence,
     exact,
     exact_matrix,
-    form_matrix,
     inverse,
     is_positive_definite,
-    symmetric_map,
 )
 from gausscontrol.linalg.polynomials import monomials
 from gausscontrol.linalg.symmetric import vech_index, whitening

@@ -19,17 +19,16 @@ import scipy.linalg
 
 from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.rigorous import enclosed_equilibrium, mean_is_stable
+from gausscontrol.linalg.ball_forms import form_matrix, symmetric_map
 from gausscontrol.linalg.balls import (
     block_matrix,
     exact,
     exact_matrix,
-    form_matrix,
     inverse,
     is_hurwitz,
     is_positive_definite,
     is_zero,
     rational_matrix,
-    symmetric_map,
 )
 from gausscontrol.linalg.symmetric import symmetrise, vech_index
 from gausscontrol.model.transformer import GaussianTransformer

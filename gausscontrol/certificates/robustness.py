@@ -131,6 +131,7 @@ class Robustness(Certificate):
         return _holds(test, self.radius, self.relative_radius, self.mean_radius, self.displacement)
 
     def details(self) -> list[str]:
+        """Return the lines of the report that are particular to this kind."""
         return [
             f"  kind    {self.kind}",
             f"  radius  {self.radius:.4g} for |dA|, |dV_h| [1/t] and |dB_h| [1/x^2]",
@@ -176,9 +177,8 @@ def robustness_radius(model: GaussianTransformer, equilibrium: Any) -> Robustnes
     --------
     >>> import numpy as np
     >>> import gausscontrol as gct
-    >>> from gausscontrol.certificates.robustness import robustness_radius
     >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -np.eye(2))
-    >>> robust = robustness_radius(model, np.eye(2))
+    >>> robust = gct.robustness_radius(model, np.eye(2))
     >>> robust.kind, robust.covers(model.replace(V=-1.05 * np.eye(2)))
     ('global', True)
     """

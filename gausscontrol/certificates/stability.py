@@ -17,9 +17,9 @@ from gausscontrol.certificates.base import Certificate, certified_covariance, fi
 from gausscontrol.certificates.criteria import CRITERIA
 from gausscontrol.certificates.discrete import divergence
 from gausscontrol.certificates.evidence import Evidence, scope_of, supports
-from gausscontrol.certificates.extended_identity import ExtendedWitness
 from gausscontrol.certificates.rigorous import prove_form, prove_riccati
 from gausscontrol.certificates.rigorous_sos import prove_extended
+from gausscontrol.certificates.rigorous_structure import prove_gradient, prove_semidefinite
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import covariance_matrix, whitening
 from gausscontrol.model.transformer import GaussianTransformer
@@ -115,21 +115,19 @@ class GlobalStability(Certificate):
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
-        claim = (self.model, self.covariance)
+        model, Sigma, radius, mean = self.model, self.covariance, self.radius, self.mean_stable
         if self.method == "form":
-            return prove_form(*claim, self.radius, rate=self.rate, mean=self.mean_stable)
+            return prove_form(model, Sigma, radius, rate=self.rate, mean=mean)
         if self.method == "riccati":
-            return prove_riccati(*claim, self.radius, mean=self.mean_stable)
-        if isinstance(self.witness, ExtendedWitness):
-            return prove_extended(
-                *claim, self.witness, self.radius, rate=self.rate, mean=self.mean_stable
-            )
-        raise NotCertified(
-            f"rigorous: the method {self.method!r} has no check in ball arithmetic; "
-            "use verify() without it"
-        )
+            return prove_riccati(model, Sigma, radius, mean=mean)
+        if self.method == "semidefinite":
+            return prove_semidefinite(model, Sigma, radius, mean=mean)
+        if self.method == "gradient":
+            return prove_gradient(model, Sigma, self.witness, radius, mean=mean)
+        return prove_extended(model, Sigma, self.witness, radius, rate=self.rate, mean=mean)
 
     def details(self) -> list[str]:
+        """Return the lines of the report that are particular to this kind."""
         return [
             f"  method  {self.method}",
             f"  rate    {self.rate:.6g} per unit depth{self._beside()}",
@@ -171,7 +169,7 @@ def certify_global_stability(
         they take seconds.
     rigorous : bool, optional
         Repeat the check in ball arithmetic, and take only what is proved; needs the extra
-        "rigorous". "semidefinite" and "gradient" have no such proof.
+        "rigorous".
 
     Returns
     -------

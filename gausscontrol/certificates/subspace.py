@@ -28,7 +28,7 @@ __all__ = ["Plane", "SubspaceGrowth", "planes", "reference_covariance", "subspac
 # Shares of the slowest growth rate on the subspace by which Lam is shifted in Q's equation.
 SHIFTS = (0.0, 0.5, 0.9)
 # Subspaces tried: the cuts of the spectrum with the widest gaps.
-CUTS = 4
+CUTS = 8
 # Real parts below this share of |V| count as zero.
 NEUTRAL = 1e-12
 # Unknowns of the form, and of the equation for X, up to which they are formed densely.

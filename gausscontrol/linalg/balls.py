@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gausscontrol.errors import GausscontrolError
-from gausscontrol.linalg.symmetric import vech_index
 
 if TYPE_CHECKING:
     import flint
@@ -41,8 +40,6 @@ __all__ = [
     "congruence",
     "exact",
     "exact_matrix",
-    "form_bounds",
-    "form_matrix",
     "frobenius",
     "identity",
     "inverse",
@@ -52,16 +49,12 @@ __all__ = [
     "is_zero",
     "kronecker",
     "midpoint",
-    "pair_form",
     "precision",
     "rational_matrix",
     "reshaped",
     "solve",
     "spectral_bound",
-    "symmetric_map",
     "symmetric_part",
-    "unvech",
-    "vech",
     "widened",
 ]
 
@@ -137,19 +130,6 @@ def widened(X: BallMatrix, radius: Ball) -> BallMatrix:
     return X + flint.arb_mat(X.nrows(), X.ncols(), [ball] * (X.nrows() * X.ncols()))
 
 
-def vech(X: BallMatrix) -> BallMatrix:
-    """Stack the lower triangle of a matrix column by column, as a column."""
-    entries = X.entries()
-    low = vech_index(X.nrows()).low.tolist()
-    return _flint().arb_mat(len(low), 1, [entries[position] for position in low])
-
-
-def unvech(vector: BallMatrix, dim: int) -> BallMatrix:
-    """Undo `vech`."""
-    entries = vector.entries()
-    return _flint().arb_mat(dim, dim, [entries[k] for k in vech_index(dim).full.tolist()])
-
-
 def column(X: BallMatrix) -> BallMatrix:
     """Stack a matrix row by row, as a column."""
     return _flint().arb_mat(X.nrows() * X.ncols(), 1, X.entries())
@@ -189,69 +169,6 @@ def kronecker(P: BallMatrix, R: BallMatrix) -> BallMatrix:
     return _flint().arb_mat([[x * y for x in row for y in line] for row in left for line in right])
 
 
-def symmetric_map(P: Sequence[BallMatrix], R: Sequence[BallMatrix]) -> BallMatrix:
-    """Return E -> sum_m P_m E R_m + transpose as a matrix on vech.
-
-    Parameters
-    ----------
-    P, R : sequences of (d, d) ball matrices
-
-    Returns
-    -------
-    (n, n) ball matrix
-        As `symmetric_operator` gives in floating point: one product of d^2 x m matrices, then
-        four gathers.
-    """
-    arb_mat, dim = _flint().arb_mat, P[0].nrows()
-    left = arb_mat([matrix.entries() for matrix in P])
-    right = arb_mat([matrix.entries() for matrix in R])
-    tensor = (left.transpose() * right).table()  # at [i d + k][l d + j]: sum_m P[i, k] R[l, j]
-    index = vech_index(dim)
-    pairs = list(zip(index.rows.tolist(), index.columns.tolist(), strict=True))
-    rows = []
-    for i, j in pairs:
-        row = []
-        for k, l in pairs:
-            term = tensor[i * dim + k][l * dim + j] + tensor[j * dim + k][l * dim + i]
-            if k != l:  # such an E has ones at (k, l) and at (l, k)
-                term += tensor[i * dim + l][k * dim + j] + tensor[j * dim + l][k * dim + i]
-            row.append(term)
-        rows.append(row)
-    return arb_mat(rows)
-
-
-def form_matrix(operator: BallMatrix) -> BallMatrix:
-    """Return the symmetric matrix of E -> <E, operator(E)>, in plain entries of vech."""
-    weight = vech_index(_triangular(operator.nrows())).weight
-    doubles = [exact(round(float(w) ** 2)) for w in weight]
-    table = [[w * x for x in row] for w, row in zip(doubles, operator.table(), strict=True)]
-    return symmetric_part(_flint().arb_mat(table))
-
-
-def pair_form(G: BallMatrix, dim: int) -> BallMatrix:
-    """Return the symmetric matrix of S -> <G, S (x) S>, in plain entries of vech.
-
-    Parameters
-    ----------
-    G : (d^2, d^2) ball matrix
-        Paired with the Kronecker product of symmetric S with itself, so that row (i, k) and
-        column (j, l) meet S_ij S_kl.
-    dim : int
-        d.
-
-    Returns
-    -------
-    (n, n) ball matrix
-    """
-    table, full = G.table(), vech_index(dim).full.tolist()
-    steps = [divmod(position, dim) for position in range(dim * dim)]
-    realigned = [[table[i * dim + k][j * dim + l] for k, l in steps] for i, j in steps]
-    doubling = np.zeros((dim * dim, dim * (dim + 1) // 2))
-    doubling[np.arange(dim * dim), full] = 1.0
-    D = exact_matrix(doubling)
-    return symmetric_part(D.transpose() * _flint().arb_mat(realigned) * D)
-
-
 def frobenius(X: BallMatrix) -> Ball:
     """Return an upper bound on the Frobenius norm, as an exact number."""
     arb = _flint().arb
@@ -271,34 +188,6 @@ def spectral_bound(X: BallMatrix) -> Ball:
         if is_positive_definite(identity(X.ncols()) * (bound * bound) - X.transpose() * X):
             return bound
     return frobenius(X)
-
-
-def form_bounds(X: BallMatrix) -> tuple[Ball, Ball]:
-    """Return exact numbers l, u with l |E|^2 <= form of E <= u |E|^2, Frobenius norm.
-
-    Parameters
-    ----------
-    X : (n, n) ball matrix
-        Symmetric, in plain entries of vech.
-
-    Returns
-    -------
-    tuple of balls
-        Eigenvalues of the midpoints, rounded outwards and then proved; NaN where they are not.
-    """
-    weight = vech_index(_triangular(X.nrows())).weight
-    middle = np.array([[float(x.mid()) for x in row] for row in X.table()])
-    nan = exact(np.nan)
-    if not np.isfinite(middle).all():
-        return nan, nan
-    values = np.linalg.eigvalsh(middle / weight[:, None] / weight)
-    room = 4 * len(values) * EPS * np.abs(values).max()
-    low, high = exact(values[0] - room), exact(values[-1] + room)
-    norm = exact_matrix(np.diag(np.rint(weight**2)))
-    return (
-        low if is_positive_definite(X - norm * low) else nan,
-        high if is_positive_definite(norm * high - X) else nan,
-    )
 
 
 # -- what may fail --------------------------------------------------------------------------------
@@ -435,7 +324,3 @@ def alternates(X: RationalMatrix) -> bool:
 
 def _is_finite(X: BallMatrix) -> bool:
     return all(x.is_finite() for x in X.entries())
-
-
-def _triangular(entries: int) -> int:
-    return (int(np.sqrt(8 * entries + 1)) - 1) // 2

@@ -93,9 +93,7 @@ def exact_rank(matrix: np.ndarray) -> int:
     return rank
 
 
-def tensor_sum(
-    V: Sequence[Sequence[np.ndarray]], B: Sequence[Sequence[np.ndarray]]
-) -> np.ndarray:
+def tensor_sum(V: Sequence[Sequence[np.ndarray]], B: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
     """Return sum_h V_h (x) B_h as integers, up to a power of two.
 
     Parameters

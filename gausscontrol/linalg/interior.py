@@ -31,6 +31,8 @@ DAMPING = 0.95
 # Steps shorter than this do not lead anywhere; what was reached will do if it is this good.
 SHORTEST = 1e-6
 ACCEPTABLE = 1e-5
+# A dual objective so large beside its own residual shows that there is no feasible point.
+UNBOUNDED = 1e8
 # Neighbouring blocks are treated as one block-diagonal matrix up to this size: fewer calls.
 MERGED = 24
 # Up to this many entries the constraint matrices of a block are kept dense.
@@ -71,7 +73,8 @@ def solve_blocks(
     Raises
     ------
     SolverError
-        If the method stalls, as it does for problems without feasible or interior points.
+        If there is no feasible point (status "infeasible"), or if the method stalls ("failed"), as
+        it may for problems without interior points.
 
     Examples
     --------
@@ -211,6 +214,14 @@ def _follow(
         )
         if max(errors) < tolerance:
             return np.concatenate([svec(U) for U in X])
+        # A^T y + Z, which Farkas' lemma wants to vanish beside <b, y> > 0.
+        rest = [D - E for D, E in zip(C, dual, strict=True)]
+        if float(target @ y) > UNBOUNDED * np.sqrt(_inner(rest, rest)):
+            raise SolverError(
+                "interior-point method: no point meets the equalities with positive semidefinite "
+                f"blocks, as the dual objective grows to {float(target @ y):.2g}",
+                status="infeasible",
+            )
         try:
             system = _System(blocks, X, Z, primal, dual)
         except np.linalg.LinAlgError:

@@ -4,19 +4,25 @@ Every function takes `ax=` and `title=` and returns a `ct.ControlPlot`. matplotl
 this folder only.
 """
 
+from gausscontrol.plots.design import design_plot
 from gausscontrol.plots.ellipses import ellipse_plot
 from gausscontrol.plots.figures import save_picture
 from gausscontrol.plots.moments import moment_plot
 from gausscontrol.plots.phase import phase_plot
+from gausscontrol.plots.region import region_plot
 from gausscontrol.plots.spectrum import spectrum_plot
+from gausscontrol.plots.steering import steering_plot
 
 __all__ = [
     "PICTURES",
+    "design_plot",
     "ellipse_plot",
     "moment_plot",
     "phase_plot",
+    "region_plot",
     "save_picture",
     "spectrum_plot",
+    "steering_plot",
 ]
 
 # What the command line writes.

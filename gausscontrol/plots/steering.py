@@ -180,9 +180,11 @@ def _draw_norms(axis: Axes, plan: SteeringPlan, stack: LayerStack | None) -> lis
         lines += axis.plot([], [], "--", color=grey, label=f"{len(stack)} {kind} layers")
     positive = np.concatenate(shown)
     positive = positive[positive > 0]
-    if positive.size and positive.max() > LOG_RANGE * positive.min():
-        axis.set_yscale("log")
+    spread = positive.size and positive.max() > LOG_RANGE * positive.min()
+    axis.set_yscale("log" if spread else "linear")
     axis.margins(y=HEADROOM)
+    if not spread:
+        axis.set_ylim(bottom=0)
     axis.set_xlim(0, plan.duration)
     axis.set_xlabel("depth t")
     axis.set_ylabel("spectral norm")

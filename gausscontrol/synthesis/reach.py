@@ -153,10 +153,11 @@ def _refusal(S0: np.ndarray, S1: np.ndarray) -> str:
     advice = "change one of them"
     if sides:
         advice = f"pass rank={min(ranks)} or rank={max(ranks)} if that side is wrong"
+    values = f"{_shown(S0)} [x]^2 of the start and {_shown(S1)} [x]^2 of the goal"
     return (
         f"goal: rank {ranks[0]} cannot become rank {ranks[1]}: rank is invariant along (1); "
-        f"singular values {_shown(S0)} [x]^2 of the start and {_shown(S1)} [x]^2 of the goal, tolerance "
-        f"{RANK_TOLERANCE:g} of the largest; {'; '.join([*sides, advice])}"
+        f"singular values {values}, tolerance {RANK_TOLERANCE:g} of the largest; "
+        f"{'; '.join([*sides, advice])}"
     )
 
 

@@ -1,0 +1,282 @@
+"""What a sample of tokens looks like: Gaussian or not, spread out or clustered.
+
+    b1 = N^-2 sum_ij (z_i . z_j)^3      b2 = N^-1 sum_i |z_i|^4,      z = S^(-1/2) (x - mean)
+
+are Mardia's skewness and kurtosis, S with 1/N. Both are unchanged by affine maps. As Gaussian
+tokens in infinite number move by affine maps (Theory 1.5), what changes along the depth is what the
+Gaussian system leaves out. Covariances may be singular: z then lives in the range of S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+from scipy.spatial import cKDTree
+
+from gausscontrol.errors import ShapeError
+from gausscontrol.linalg.arrays import real_array
+from gausscontrol.linalg.bures import equilibrated_factor
+
+__all__ = [
+    "Gaussianity",
+    "cluster_count",
+    "cosine_similarity",
+    "effective_rank",
+    "mardia",
+    "read_tokens",
+    "sample_moments",
+]
+
+# Two tokens are close when their distance is below this share of the root mean square distance.
+CLOSE = 0.1
+# Tokens whose pairs are compared, spread evenly over the sample.
+PAIRED_TOKENS = 1_000
+# Entries of one block of (z_i . z_j)^3.
+CHUNK = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussianity:
+    """Mardia's skewness and kurtosis, with their law for Gaussian tokens.
+
+    Parameters
+    ----------
+    skewness, kurtosis : float or (T,) ndarray
+        b1, near 0, and b2 - r (r + 2), near 0; r is the rank of the covariance.
+    skewness_statistic : float or (T,) ndarray
+        About chi-square with r (r + 1)(r + 2)/6 degrees of freedom.
+    kurtosis_statistic : float or (T,) ndarray
+        About standard normal.
+    skewness_pvalue, kurtosis_pvalue : float or (T,) ndarray
+        Upper tail for the skewness, both tails for the kurtosis.
+    pvalue : float or (T,) ndarray
+        Twice the smaller one, at most 1. A small value rejects the Gaussian; in a large sample it
+        also does so for a deviation that does not matter, which b1 and b2 tell.
+    """
+
+    skewness: float | np.ndarray
+    kurtosis: float | np.ndarray
+    skewness_statistic: float | np.ndarray
+    kurtosis_statistic: float | np.ndarray
+    skewness_pvalue: float | np.ndarray
+    kurtosis_pvalue: float | np.ndarray
+
+    @property
+    def pvalue(self) -> float | np.ndarray:
+        """Twice the smaller of both p-values, at most 1."""
+        return np.minimum(1.0, 2 * np.minimum(self.skewness_pvalue, self.kurtosis_pvalue))
+
+    def __str__(self) -> str:
+        def last(value) -> float:
+            return float(np.ravel(value)[-1])
+
+        return (
+            f"Mardia: skewness {last(self.skewness):.4g} (p = {last(self.skewness_pvalue):.2g}), "
+            f"excess kurtosis {last(self.kurtosis):.4g} (p = {last(self.kurtosis_pvalue):.2g})"
+        )
+
+
+def read_tokens(value: ArrayLike, dim: int | None = None) -> np.ndarray:
+    """Return tokens as a float copy of shape (N, d), N >= 2.
+
+    Parameters
+    ----------
+    value : (N, d) array_like
+        [x]
+    dim : int, optional
+        The dimension d they must have.
+
+    Returns
+    -------
+    (N, d) ndarray
+
+    Raises
+    ------
+    ShapeError, ParameterError
+        If they are not at least two real tokens.
+    """
+    tokens = real_array(value, "tokens")
+    if tokens.ndim == 1 and dim == 1:
+        tokens = tokens[:, None]
+    wanted = "d" if dim is None else str(dim)
+    if tokens.ndim != 2 or 0 in tokens.shape or dim not in (None, tokens.shape[1]):
+        raise ShapeError(
+            f"tokens: expected shape (N, {wanted}), found {tokens.shape}; put one token in each row"
+        )
+    if len(tokens) < 2:
+        raise ShapeError("tokens: expected at least two, found 1; a single token has no covariance")
+    return np.ascontiguousarray(tokens)
+
+
+def sample_moments(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and covariance of tokens, with 1/N.
+
+    Parameters
+    ----------
+    tokens : (N, d) ndarray
+        [x]
+
+    Returns
+    -------
+    mean : (d,) ndarray
+        [x]
+    covariance : (d, d) ndarray
+        [x]^2
+    """
+    mean = tokens.mean(axis=0)
+    centred = tokens - mean
+    return mean, centred.T @ centred / len(tokens)
+
+
+def mardia(tokens: ArrayLike) -> Gaussianity:
+    """Test whether tokens are a Gaussian sample, by skewness and kurtosis.
+
+    Parameters
+    ----------
+    tokens : (N, d) array_like
+        [x]
+
+    Returns
+    -------
+    Gaussianity
+        The law of the statistics is that of large samples, with Mardia's corrections for N: trust
+        the p-values from N of several times r^2 on.
+
+    Raises
+    ------
+    ShapeError, ParameterError
+        If they are not at least two real tokens.
+
+    References
+    ----------
+    K. V. Mardia, "Applications of some measures of multivariate skewness and kurtosis in testing
+    normality and robustness studies", Sankhya B 36 (1974), 115-128.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> rng = np.random.default_rng(0)
+    >>> gaussian, uniform = rng.normal(size=(2000, 3)), rng.uniform(size=(2000, 3))
+    >>> bool(gct.tokens.mardia(gaussian).pvalue > 0.01), bool(gct.tokens.mardia(uniform).pvalue < 1e-6)
+    (True, True)
+    """
+    x = read_tokens(tokens)
+    return _mardia(x, *sample_moments(x))
+
+
+def _mardia(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Gaussianity:
+    count = len(x)
+    L = equilibrated_factor(covariance)
+    rank = L.shape[1]
+    if rank == 0 or count <= rank + 1:
+        # One point, or no more tokens than a simplex has corners: every such sample looks alike.
+        return Gaussianity(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    z = (x - mean) @ np.linalg.pinv(L, rcond=0).T
+    b1 = _skewness(z)
+    b2 = float(np.mean(np.einsum("ij,ij->i", z, z) ** 2))
+    r, N = rank, count
+    correction = (r + 1) * (N + 1) * (N + 3) / (N * ((N + 1) * (r + 1) - 6))
+    skew = N * correction * b1 / 6
+    variance = 8 * r * (r + 2) * (N - 3) * (N - r - 1) * (N - r + 1)
+    variance /= (N + 1) ** 2 * (N + 3) * (N + 5)
+    expected = r * (r + 2) * (N - 1) / (N + 1)
+    tail = (b2 - expected) / np.sqrt(variance) if variance > 0 else 0.0
+    return Gaussianity(
+        b1,
+        b2 - r * (r + 2),
+        skew,
+        float(tail),
+        float(stats.chi2.sf(skew, r * (r + 1) * (r + 2) / 6)),
+        float(2 * stats.norm.sf(abs(tail))),
+    )
+
+
+def _skewness(z: np.ndarray) -> float:
+    """Return b1, from third moments or from pairs of tokens, whichever are fewer."""
+    count, rank = z.shape
+    if count > rank**2:
+        third = np.zeros((rank * rank, rank))
+        size = max(1, CHUNK // rank**2)
+        for start in range(0, count, size):
+            part = z[start : start + size]
+            third += np.einsum("na,nb->nab", part, part).reshape(len(part), -1).T @ part
+        return float(np.sum(third**2)) / count**2
+    size = max(1, CHUNK // count)
+    return sum(float(np.sum((z[i : i + size] @ z.T) ** 3)) for i in range(0, count, size)) / count**2
+
+
+def effective_rank(covariance: np.ndarray) -> float:
+    """Return exp of the entropy of the shares of the eigenvalues.
+
+    Parameters
+    ----------
+    covariance : (d, d) ndarray
+        [x]^2
+
+    Returns
+    -------
+    float
+        d for a multiple of the identity, 1 for rank one, 0 for zero. A smooth stand-in for the
+        rank, which never changes along the Gaussian system (Theory 1.6) while this may tend to 1.
+
+    References
+    ----------
+    O. Roy and M. Vetterli, "The effective rank", EUSIPCO 2007.
+    """
+    values = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
+    total = values.sum()
+    if total == 0:
+        return 0.0
+    shares = values[values > 0] / total
+    return float(np.exp(-np.sum(shares * np.log(shares))))
+
+
+def cosine_similarity(tokens: np.ndarray) -> float:
+    """Return the mean cosine of the angle between two different tokens.
+
+    Parameters
+    ----------
+    tokens : (N, d) ndarray
+        [x]
+
+    Returns
+    -------
+    float
+        1 when all tokens point one way, near 0 when they point everywhere.
+    """
+    size = np.linalg.norm(tokens, axis=1, keepdims=True)
+    units = np.divide(tokens, size, out=np.zeros_like(tokens), where=size > 0)
+    count = len(units)
+    total = float(np.sum(units.sum(axis=0) ** 2)) - float(np.sum(units**2))
+    return total / (count * (count - 1))
+
+
+def cluster_count(tokens: np.ndarray) -> float:
+    """Return the effective number of clusters.
+
+    One over the share of pairs of tokens, a token with itself included, that are closer than a
+    tenth of the root mean square distance: 1 / sum_c w_c^2 for tight clusters of shares w_c.
+
+    Parameters
+    ----------
+    tokens : (N, d) ndarray
+        [x]
+
+    Returns
+    -------
+    float
+        K for K equal clusters, up to the number of tokens (at most 1,000 are compared, spread
+        evenly over the sample) when none are close. A Gaussian on a line has about 18, one in the
+        plane about 200, and one of more than a few effective dimensions all of them.
+    """
+    chosen = np.unique(np.linspace(0, len(tokens) - 1, min(len(tokens), PAIRED_TOKENS)).astype(int))
+    part = tokens[chosen] - tokens[chosen].mean(axis=0)
+    distance = np.sqrt(2 * np.mean(np.sum(part**2, axis=1)))
+    if distance == 0:
+        return 1.0
+    tree = cKDTree(part)
+    return len(part) ** 2 / float(tree.count_neighbors(tree, CLOSE * distance))
