@@ -37,7 +37,7 @@ def definite(rng, dim, condition=10.0):
 def spectrum_matrix(rng, dim, abscissa, skew=3.0):
     """A non-normal matrix with complex pairs whose largest real part is as given."""
     T = np.triu(skew * rng.standard_normal((dim, dim)), 1)
-    parts = abscissa - 10 ** rng.uniform(-3, 1, dim)
+    parts = abscissa - 10 ** rng.uniform(-1.5, 1, dim)
     at = 0
     lead = True
     while at < dim:

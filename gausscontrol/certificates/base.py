@@ -101,7 +101,7 @@ class Certificate(ABC):
         return "\n".join([*lines, *self.details(), f"  margin  {self.margin:.3g}"])
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind of certificate."""
+        """Return what the report says of this kind in particular."""
         return []
 
 

@@ -182,7 +182,7 @@ class BlowUp(Certificate):
         return any(g and _agrees(g.scaled(found.depth), self._growth) for g in again)
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind."""
+        """Return what the report says of this kind in particular."""
         what = "lambda_max(B^1/2 Sigma0 B^1/2)" if self.P is None else "tr(P Sigma0)/sqrt(tr P)"
         unit = "" if self.P is None else " [x]^2"
         return [

@@ -241,7 +241,7 @@ class SemiglobalStability(Certificate):
         return step > self.model.dt and mean >= self.mean_stable
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind."""
+        """Return what the report says of this kind in particular."""
         return [
             f"  set     W <= {self.level:.6g}",
             f"  step    dt = {self.model.dt:g}, certified below {self.largest_step:.6g}",

@@ -106,7 +106,9 @@ def gradient_check(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray)
     point = WhitenedPoint(model, Sigma)
     exact = np.array_equal(P, P[0, 0] * np.eye(model.dim)) and has_symmetric_parts(model)
     found = _exact(model, P) if exact else _rounded(point, P)
-    margin = min(found.strength, found.lowest, found.allowed - found.defect)
+    margin = min(found.strength, found.lowest)
+    if found.defect >= found.allowed:
+        margin = min(margin, found.allowed - found.defect, -EPS)
     data = {
         "exact": exact,
         "largest_eigenvalue": -found.strength,
@@ -229,13 +231,12 @@ def _images(heads: Heads) -> np.ndarray:
 def _exact(model: GaussianTransformer, P: np.ndarray) -> _Finding:
     """Evaluate P = p I in the original coordinates, where nothing but sums is rounded."""
     if not P[0, 0] > 0:
-        return _Finding(-np.inf, float(np.sign(P[0, 0])), 0.0, EPS)
+        return _Finding(-np.inf, float(np.sign(P[0, 0])), 0.0, np.inf)
     heads = model.heads
     operator, _ = _split(_images(heads))
     largest = np.linalg.eigvalsh(operator)[-1] / (heads.norm_bound() or 1.0)
     rounding = ((heads.n_heads + 3) * heads.dim + len(operator)) * EPS
-    # A difference of zero passes a test that asks for less than something positive.
-    return _Finding(float(-largest - rounding), 1.0, 0.0, EPS)
+    return _Finding(float(-largest - rounding), 1.0, 0.0, np.inf)
 
 
 def _linear_radius(model: GaussianTransformer, Sigma: np.ndarray) -> float:

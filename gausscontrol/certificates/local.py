@@ -86,7 +86,7 @@ class LocalStability(Certificate):
         )
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind."""
+        """Return what the report says of this kind in particular."""
         serves = f", for {len(self.vertices)} vertices" if self.vertices else ""
         return [f"  radius  {self.radius:.1e} (whitened), holds an exact equilibrium{serves}"]
 

@@ -83,7 +83,7 @@ class Boundedness(Certificate):
         return self.scope == "covariance" or _mean_margin(found, offer.reach) > 0
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind."""
+        """Return what the report says of this kind in particular."""
         return [
             f"  method  {self.method}",
             f"  bound   {self.bound:.6g} on the limsup of tr Sigma [x]^2",
@@ -123,7 +123,7 @@ class Collapse(Certificate):
         return self.scope == "covariance" or _mean_margin(found, 0.0) > 0
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind."""
+        """Return what the report says of this kind in particular."""
         return [
             f"  method  {self.method}",
             f"  rate    {self.rate:.6g} per unit depth",

@@ -70,7 +70,7 @@ class Robustness(Certificate):
     lyapunov_matrix: np.ndarray | None
 
     def covers(self, other: GaussianTransformer) -> bool:
-        """Tell whether a model is close enough for the verdict to carry over.
+        """Tell whether the verdict carries over to a nearby model.
 
         Evaluates the inequality for the norms by which the matrices of this model differ, each by
         itself, which reaches further than `radius` and `relative_radius`.
@@ -131,7 +131,7 @@ class Robustness(Certificate):
         return _holds(test, self.radius, self.relative_radius, self.mean_radius, self.displacement)
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind."""
+        """Return the lines that only this report has."""
         return [
             f"  kind    {self.kind}",
             f"  radius  {self.radius:.4g} for |dA|, |dV_h| [1/t] and |dB_h| [1/x^2]",

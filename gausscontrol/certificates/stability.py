@@ -127,7 +127,7 @@ class GlobalStability(Certificate):
         return prove_extended(model, Sigma, self.witness, radius, rate=self.rate, mean=mean)
 
     def details(self) -> list[str]:
-        """Return the lines of the report that are particular to this kind."""
+        """Return what the report says of this kind in particular."""
         return [
             f"  method  {self.method}",
             f"  rate    {self.rate:.6g} per unit depth{self._beside()}",

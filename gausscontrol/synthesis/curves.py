@@ -96,7 +96,8 @@ class UserPath:
     @cached_property
     def energy(self) -> float:
         """Integral over depth of |m'|^2 + |L'|_F^2, by Gauss-Legendre quadrature. [x^2/t]."""
-        return sum(weight * self.point(t).power for t, weight in _nodes(0.0, self.duration))
+        nodes = _nodes(0.0, self.duration)
+        return float(sum(weight * self.point(t).power for t, weight in nodes))
 
     # -- the functions ----------------------------------------------------------------------------
 

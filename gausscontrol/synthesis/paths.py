@@ -78,7 +78,7 @@ class Geodesic:
     @property
     def energy(self) -> float:
         """(|m1 - m0|^2 + W2^2 of the covariances) / duration. [x^2/t]."""
-        return self.duration * self.point(0.0).power
+        return float(self.duration * self.point(0.0).power)
 
     def point(self, t: float) -> PathPoint:
         """Return the Gaussian at a depth."""
@@ -122,7 +122,7 @@ class PiecewiseGeodesic:
     @property
     def energy(self) -> float:
         """Sum over the pieces. [x^2/t]."""
-        return sum(part.energy for part in self._parts)
+        return float(sum(part.energy for part in self._parts))
 
     def point(self, t: float) -> PathPoint:
         """Return the Gaussian at a depth; at a waypoint with the velocity after it."""

@@ -270,8 +270,8 @@ def cluster_count(tokens: np.ndarray) -> float:
     -------
     float
         K for K equal clusters, up to the number of tokens (at most 1,000 are compared, spread
-        evenly over the sample) when none are close. A Gaussian on a line has about 18, one in the
-        plane about 200, and one of more than a few effective dimensions all of them.
+        evenly over the sample) when none are close. A Gaussian on a line has about 12, one in the
+        plane about 90, and one of more than a few effective dimensions nearly all of them.
     """
     chosen = np.unique(np.linspace(0, len(tokens) - 1, min(len(tokens), PAIRED_TOKENS)).astype(int))
     part = tokens[chosen] - tokens[chosen].mean(axis=0)
