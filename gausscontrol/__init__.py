@@ -32,6 +32,7 @@ from gausscontrol.errors import (
     SolverError,
     UnreachableError,
 )
+from gausscontrol.linalg.bures import bures_wasserstein, optimal_transport_map
 from gausscontrol.linalg.equations import (
     MatrixEquationSolution,
     bernoulli,
@@ -44,7 +45,20 @@ from gausscontrol.model.files import load_model, save_model
 from gausscontrol.model.moments import pack, unpack
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.plots import ellipse_plot, moment_plot, phase_plot, spectrum_plot
+from gausscontrol.plots import (
+    design_plot,
+    ellipse_plot,
+    moment_plot,
+    phase_plot,
+    region_plot,
+    spectrum_plot,
+    steering_plot,
+)
+from gausscontrol.synthesis.design import design
+from gausscontrol.synthesis.design_result import Design
+from gausscontrol.synthesis.plan import SteeringPlan
+from gausscontrol.synthesis.reach import is_reachable
+from gausscontrol.synthesis.steering import steer
 from gausscontrol.systems.interconnection import differenced_subsystems, exact_linearize
 from gausscontrol.systems.iosys import MomentSystem, covariance_label, moment_system
 from gausscontrol.systems.response import MomentResponse, moment_response
@@ -56,6 +70,7 @@ __all__ = [
     "Certificate",
     "Classification",
     "Collapse",
+    "Design",
     "Equilibrium",
     "EquilibriumAnalysis",
     "EquilibriumNotFound",
@@ -79,10 +94,12 @@ __all__ = [
     "SemiglobalStability",
     "ShapeError",
     "SolverError",
+    "SteeringPlan",
     "UnreachableError",
     "__version__",
     "analyze",
     "bernoulli",
+    "bures_wasserstein",
     "certify_blow_up",
     "certify_boundedness",
     "certify_collapse",
@@ -93,6 +110,8 @@ __all__ = [
     "classify",
     "covariance_label",
     "covariance_lqr",
+    "design",
+    "design_plot",
     "differenced_subsystems",
     "ellipse_plot",
     "exact_linearize",
@@ -100,18 +119,23 @@ __all__ = [
     "find_equilibria",
     "find_equilibrium",
     "generalized_lyapunov",
+    "is_reachable",
     "load_model",
     "lyapunov",
     "moment_plot",
     "moment_response",
     "moment_system",
+    "optimal_transport_map",
     "pack",
     "phase_plot",
     "place_mean",
+    "region_plot",
     "riccati",
     "robustness_radius",
     "save_model",
     "spectrum_plot",
+    "steer",
+    "steering_plot",
     "unpack",
     "unvech",
     "vech",

@@ -20,8 +20,8 @@ NODES = (
 ERROR = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 RTOL = 1e-6
 LEAST_STEP = 1e-12
-# Growth of |L| beyond which a trajectory has escaped.
-FAR = 1e7
+# Growth of |L| beyond which a trajectory has escaped, and the size below which it has vanished.
+FAR, GONE = 1e7, 1e-100
 # Near saddles convergence is slow, so that nothing is called false before this depth.
 DEPTH = 5_000.0
 NEAR = 1e-3
@@ -80,12 +80,14 @@ def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL):
         step = h[:, 0, 0] * np.clip(0.9 * np.maximum(error, 1e-10) ** -0.2, 0.2, 5.0)
         norms = np.linalg.norm(L, axis=(1, 2))
         stopped = stop(L) if stop else np.zeros(active.size, dtype=bool)
+        vanished = norms < GONE
         escaped = (norms > FAR * size) | (step < LEAST_STEP * np.maximum(t, depth * 1e-6))
+        escaped &= ~vanished
         late = t > depth / 2
         result.late_trace[active[late]] = np.maximum(
             result.late_trace[active[late]], norms[late] ** 2
         )
-        done = stopped | escaped | (t >= depth * (1 - 1e-12))
+        done = stopped | escaped | vanished | (t >= depth * (1 - 1e-12))
         gone = active[done]
         result.t[gone], result.L[gone] = t[done], L[done]
         result.stopped[gone], result.escaped[gone] = stopped[done], (escaped & ~stopped)[done]

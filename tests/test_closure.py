@@ -15,6 +15,7 @@ import gausscontrol as gct
 from gausscontrol.tokens import ClosureSystem, FeedForward, closure_system, gap_estimate
 
 few = settings(derandomize=True, deadline=None, max_examples=10)
+TIGHT = {"rtol": 1e-10, "atol": 1e-12}
 CHANNELS = ("b", "A", "V", "B", "k")
 forms = pytest.mark.parametrize("form", ["covariance", "factor"])
 depths = pytest.mark.parametrize("dt", [0.0, 0.1])
@@ -35,7 +36,7 @@ def settled(dim=2):
     return gct.GaussianTransformer(0 * identity, identity, -0.5 * identity, name="layer"), part
 
 
-def differences(function, x, step=1e-3):
+def differences(function, x, step=2e-3):
     """Central differences, extrapolated twice."""
 
     def central(h):
@@ -80,7 +81,8 @@ def test_identity_part_is_an_affine_model(seed):
     model, part = system.model, system.feedforward
     affine = model.replace(A=model.A + part.W2 @ part.W1, b=model.b + part(np.zeros(3)))
     plain = gct.moment_system(affine)
-    np.testing.assert_allclose(system.dynamics(0, x, 0 * model.b), plain.dynamics(0, x, 0 * model.b))
+    u = np.zeros(3)
+    np.testing.assert_allclose(system.dynamics(0, x, u), plain.dynamics(0, x, u), rtol=1e-12)
     np.testing.assert_allclose(system.linearize(x).A, plain.linearize(x).A, atol=1e-12)
 
 
@@ -105,8 +107,10 @@ def test_works_in_python_control():
     model, part = settled()
     system = closure_system(model, part)
     x0 = gct.pack([0.5, -0.2], 0.3 * np.eye(2))
-    response = ct.input_output_response(system, np.linspace(0, 40, 81), 0, x0, rtol=1e-9, atol=1e-12)
-    point = ct.find_operating_point(system, x0, [0, 0])
+    response = ct.input_output_response(
+        system, np.linspace(0, 40, 81), 0, x0, solve_ivp_kwargs=TIGHT
+    )
+    point = ct.find_operating_point(system, response.states[:, -1], [0, 0])
     np.testing.assert_allclose(response.states[:, -1], point.states, atol=1e-6)
     linear = ct.linearize(system, point)
     assert linear.poles().real.max() < 0
@@ -125,7 +129,7 @@ def test_factor_form_follows_the_covariance_form():
     for form in ("covariance", "factor"):
         system = closure_system(model, part, form=form)
         start = system.state_vector(*moments)
-        runs.append(ct.input_output_response(system, times, 0, start, rtol=1e-10, atol=1e-12))
+        runs.append(ct.input_output_response(system, times, 0, start, solve_ivp_kwargs=TIGHT))
     np.testing.assert_allclose(runs[0].outputs, runs[1].outputs, atol=1e-8)
 
 
@@ -183,19 +187,19 @@ def test_no_derivative_on_a_kink_without_variance():
 
 def test_bad_input_is_named():
     model, part = settled()
-    with pytest.raises(gct.ParameterError, match="^model: expected"):
+    with pytest.raises(gct.ParameterError, match=r"^model: expected"):
         closure_system(part, part)
-    with pytest.raises(gct.ParameterError, match="^feedforward: expected"):
+    with pytest.raises(gct.ParameterError, match=r"^feedforward: expected"):
         closure_system(model, model)
-    with pytest.raises(gct.ShapeError, match="^feedforward: expected"):
+    with pytest.raises(gct.ShapeError, match=r"^feedforward: expected"):
         closure_system(gct.GaussianTransformer(1, 1, 1), part)
     with pytest.raises(TypeError, match="colour"):
         closure_system(model, part, colour="red")
     system = closure_system(model, part)
-    with pytest.raises(gct.ShapeError, match="^x0: expected 5"):
+    with pytest.raises(gct.ShapeError, match=r"^x0: expected 5"):
         system.linearize([1.0, 2.0])
     with pytest.raises(gct.ParameterError, match="operating point"):
-        system.linearize(ct.OperatingPoint(None))
+        system.linearize(ct.OperatingPoint(None, None))
 
 
 # -- the estimate ---------------------------------------------------------------------------------
@@ -209,12 +213,12 @@ def respond(model, part, times, **keywords):
 
 def test_estimate_with_a_given_constant():
     model, part = settled()
-    response = respond(model, part, np.linspace(0, 1, 201))
+    response = respond(model, part, np.linspace(0, 1, 101))
     estimate = gap_estimate(model, part, response, 0.7)
     gaps = [part.gap(*gct.unpack(x)).value for x in response.outputs.T]
     np.testing.assert_allclose(estimate.gap, gaps)
-    weight = np.exp(0.7 * (1 - response.time)) * gaps
-    np.testing.assert_allclose(estimate.distance[-1], np.trapezoid(weight, response.time), rtol=1e-5)
+    integral = np.trapezoid(np.exp(0.7 * (1 - response.time)) * gaps, response.time)
+    np.testing.assert_allclose(estimate.distance[-1], integral, rtol=1e-4)
     assert estimate.lipschitz_is_given
     assert "estimate" in str(estimate)
     assert "given" in str(estimate)
@@ -248,15 +252,15 @@ def test_estimate_covers_the_measured_distance(gated):
     rng = np.random.default_rng(2)
     part = draw(rng, "tanh", gated, dim=1, width=4, scale=0.7)
     model = gct.GaussianTransformer(-0.5, 0, 0)
-    times = np.linspace(0, 1, 101)
+    times = np.linspace(0, 1, 11)
     system = closure_system(model, part)
-    response = ct.input_output_response(system, times, 0, [0.3, 1.0], rtol=1e-8, atol=1e-10)
+    response = ct.input_output_response(system, times, 0, [0.3, 1.0], solve_ivp_kwargs=TIGHT)
     estimate = gap_estimate(model, part, response)
-    normal = ndtri((np.arange(20_000) + 0.5) / 20_000)
+    normal = ndtri((np.arange(4_000) + 0.5) / 4_000)
     x = 0.3 + normal[:, None]
-    for _ in range(400):  # midpoint steps
-        half = x + (-0.5 * x + part(x)) / 800
-        x = x + (-0.5 * half + part(half)) / 400
+    for _ in range(100):  # midpoint steps
+        half = x + (-0.5 * x + part(x)) / 200
+        x = x + (-0.5 * half + part(half)) / 100
     mean, variance = response.states[:, -1]
     measured = np.sqrt(np.mean((np.sort(x[:, 0]) - mean - np.sqrt(variance) * normal) ** 2))
     assert 1e-3 < measured < estimate.distance[-1]
@@ -273,9 +277,9 @@ def test_estimate_reads_a_moment_response():
 def test_estimate_names_bad_input():
     model, part = settled()
     response = respond(model, part, [0, 1])
-    with pytest.raises(gct.ParameterError, match="^response: expected one"):
+    with pytest.raises(gct.ParameterError, match=r"^response: expected one"):
         gap_estimate(model, part, [1, 2])
-    with pytest.raises(gct.ShapeError, match="^response: expected 5 outputs"):
+    with pytest.raises(gct.ShapeError, match=r"^response: expected 5 outputs"):
         gap_estimate(model, part, respond(model, part, [0, 1], outputs="mu"))
-    with pytest.raises(gct.ShapeError, match="^lipschitz: expected one number"):
+    with pytest.raises(gct.ShapeError, match=r"^lipschitz: expected one number"):
         gap_estimate(model, part, response, [1.0, 2.0])

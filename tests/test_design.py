@@ -30,15 +30,19 @@ def planted(seed, dim, heads=1):
     return (rng.standard_normal(dim), Sigma), model, alpha
 
 
-def check(des, target):
-    """What every design must be, computed here from the definition."""
+def check(des, target, rtol=1e-5):
+    """What every design must be, computed here from the definition.
+
+    The certified rate falls short of the computed one by what rounding may do, which grows with
+    the norms.
+    """
     mean, Sigma = target
     model, dim = des.model, len(mean)
     drift = model.A @ Sigma + np.einsum("hij,jk,hkl,lm->im", model.V, Sigma, model.B, Sigma)
     assert np.linalg.norm(drift + drift.T) <= 1e-9 * np.linalg.norm(model.A @ Sigma)
     white = model.whiten(Sigma)
     form = plain_attention_form(white.V, white.B)
-    assert -2 * np.linalg.eigvalsh(form)[-1] == pytest.approx(des.decay_rate, rel=1e-5)
+    assert -2 * np.linalg.eigvalsh(form)[-1] == pytest.approx(des.decay_rate, rel=rtol)
     assert des.decay_rate <= -2 * np.linalg.eigvalsh(form)[-1] * (1 + 1e-12)
     assert des.decay_rate <= des.optimal_rate == pytest.approx(2 * np.trace(model.A) / dim)
     M = model.drift(Sigma)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import plain_attention_form, random_covariance
-from test_design import SKEWED, TARGET, check
+from test_design import KEYS, SKEWED, TARGET, check
 
 import gausscontrol as gct
 from gausscontrol.errors import SolverError
@@ -116,7 +116,7 @@ def test_any_drift_with_a_positive_trace_is_stabilised(seed, dim):
     rng = np.random.default_rng(seed)
     target = (rng.standard_normal(dim), random_covariance(rng, dim))
     des = design(target, A=A, free=("V", "B"))
-    check(des, target)
+    check(des, target, rtol=1e-3)
     assert des.decay_rate >= 0.9 * des.optimal_rate
     assert des.model.n_heads - des.mean_heads <= 3
     np.testing.assert_array_equal(des.model.A, A)
@@ -188,12 +188,12 @@ def test_constraints_hold_on_both():
 
 
 def test_initial_heads_are_where_the_search_starts():
-    first = design(TARGET, A=SKEWED, free=("V", "B"), n_heads=2, decay_rate=0.6)
-    again = design(
-        TARGET, free=("V", "B"), n_heads=2, decay_rate=0.3, initial=first.model.replace(name="x")
-    ) if not first.mean_heads else None  # fmt: skip
-    assert again is None or again.model.name == "x"
-    check(again or first, TARGET)
+    V = [[[-1.0, 0.2], [0.0, -0.6]]]
+    start = gct.GaussianTransformer(SKEWED, [KEYS], V, name="trained")
+    des = design(TARGET, free=("V", "B"), n_heads=1, decay_rate=0.3, initial=start)
+    check(des, TARGET)
+    assert des.model.name == "trained"
+    np.testing.assert_array_equal(des.model.A, SKEWED)
 
 
 def test_residual_layers():

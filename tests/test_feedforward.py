@@ -14,7 +14,7 @@ from gausscontrol.tokens import FeedForward
 from gausscontrol.tokens.activations import ACTIVATIONS
 from gausscontrol.tokens.gap import _kinks
 
-few = settings(derandomize=True, deadline=None, max_examples=15)
+few = settings(derandomize=True, deadline=None, max_examples=8)
 seeds = st.integers(0, 10**6)
 every = pytest.mark.parametrize("activation", ACTIVATIONS)
 both = pytest.mark.parametrize("gated", [False, True])

@@ -11,7 +11,7 @@ from gausscontrol.errors import ParameterError
 from gausscontrol.synthesis.layers import _logarithm
 from gausscontrol.synthesis.steering import steer
 
-LAWS = settings(derandomize=True, deadline=None, max_examples=15)
+LAWS = settings(derandomize=True, deadline=None, max_examples=8)
 
 
 def covariance(rng, d, r):

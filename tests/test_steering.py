@@ -14,7 +14,7 @@ from gausscontrol.model.moments import MomentField
 from gausscontrol.synthesis.actuators import Actuation
 from gausscontrol.synthesis.steering import SteeringPlan, steer
 
-LAWS = settings(derandomize=True, deadline=None, max_examples=15)
+LAWS = settings(derandomize=True, deadline=None, max_examples=8)
 ACTUATORS = ("feedforward", "attention", "keys")
 
 

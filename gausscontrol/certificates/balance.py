@@ -38,6 +38,8 @@ class Balanced:
         D, powers of two: x_balanced = D x.
     depth : float
         tau, a power of two: a rate per unit of balanced depth is tau times that per unit depth.
+    gauge : (h,) ndarray
+        c, powers of two: B_h = c_h D B_balanced D.
     """
 
     def __init__(self, original: GaussianTransformer) -> None:
@@ -49,8 +51,8 @@ class Balanced:
         B = np.array([_congruent(b, exponents) for b in B])
         # tau scales A and T alike; c_h and the common factor of D share out what is left.
         gauge = np.array([_gauge(v, b) for v, b in zip(V, B, strict=True)])
-        size = _exponent(np.array([np.linalg.norm(v) * np.linalg.norm(b) for v, b in zip(V, B)]))
-        common = (size + depth) // 2
+        sizes = np.linalg.norm(V, axis=(1, 2)) * np.linalg.norm(B, axis=(1, 2))
+        common = (_exponent(sizes) + depth) // 2
         self.model = GaussianTransformer(
             np.ldexp(_similar(A, exponents), depth),
             np.array([np.ldexp(b, -g - 2 * common) for b, g in zip(B, gauge, strict=True)]),
@@ -58,6 +60,7 @@ class Balanced:
         )
         self.scale = np.ldexp(1.0, exponents + common)
         self.depth = float(np.ldexp(1.0, depth))
+        self.gauge = np.ldexp(1.0, gauge)
         self._check(exponents + common, depth, gauge)
 
     def _check(self, exponents: np.ndarray, depth: int, gauge: np.ndarray) -> None:
@@ -89,6 +92,11 @@ class Balanced:
     def to_balanced(self, P: np.ndarray) -> np.ndarray:
         """Undo `to_original`."""
         return P / self.scale[:, None] / self.scale
+
+    @property
+    def key_gauge(self) -> float:
+        """Gauge c of the head with the largest balanced key, which stands for a shared key."""
+        return float(self.gauge[np.linalg.norm(self.model.B, axis=(1, 2)).argmax()])
 
     def multiplier_to_original(self, G: np.ndarray) -> np.ndarray:
         """Return (D (x) D) G (D (x) D)."""

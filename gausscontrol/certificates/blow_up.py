@@ -19,15 +19,8 @@ from numpy.typing import ArrayLike
 from gausscontrol.analysis.equilibrium import check_model
 from gausscontrol.certificates.balance import Balanced, balanced, check_continuous
 from gausscontrol.certificates.base import Certificate, finished
-from gausscontrol.certificates.comparison import (
-    EPS,
-    Growth,
-    eigenvalue_rounding,
-    gain,
-    growth,
-    pencil_bounds,
-)
-from gausscontrol.certificates.cone import LARGEST_CONE, Search, Witness, cone_form, coordinates
+from gausscontrol.certificates.comparison import EPS, Growth, pencil_bounds
+from gausscontrol.certificates.cone import LARGEST_CONE, Search, pencil, witness_growth
 from gausscontrol.certificates.spectral import spectra, spectral_growth, spectral_level
 from gausscontrol.certificates.subspace import (
     Plane,
@@ -57,7 +50,8 @@ class BlowUp(Certificate):
         "spectral" (Theory 5.6), "subspace" or "sdp" (Theory 5.3).
     P : (d, d) ndarray or None
         y = tr(P Sigma), with tr P between 1 and 2; None for "spectral", where
-        y = lambda_max(B^(1/2) Sigma B^(1/2)).
+        y = lambda_max(B^(1/2) Sigma B^(1/2)), B that of the head whose key is largest in balanced
+        coordinates.
     threshold : float
         Bound on tr(P Sigma_0) / sqrt(tr P) [x]^2, for "spectral" on y, above which Sigma blows up.
     rate, gain, loss : float
@@ -172,13 +166,14 @@ class BlowUp(Certificate):
         found = balanced(self.model)
         if self.method == "spectral":
             numbers = spectra(found)
-            again = [spectral_growth(numbers)] if numbers else []
+            shown = spectral_growth(numbers) if numbers else None
+            again = [shown.scaled(1.0, found.key_gauge)] if shown else []
         elif self.method == "subspace":
             plane = subspace_growth(found, self._plane(found))
             again = [plane.growth] if plane and plane.uncertainty <= self.uncertainty else []
         else:
             G = None if self.multiplier is None else found.multiplier_to_balanced(self.multiplier)
-            again = [g for g, _ in _witness_growth(found, found.to_balanced(self.P), G)]
+            again = [g for g, _ in witness_growth(found.model, found.to_balanced(self.P), G)]
         return any(g and _agrees(g.scaled(found.depth), self._growth) for g in again)
 
     def details(self) -> list[str]:
@@ -252,9 +247,9 @@ def certify_blow_up(
     for tried in (_spectral, _subspace, _programme):
         if tried is _programme and not (sdp and model.dim <= LARGEST_CONE):
             continue
-        offers = [certificate for certificate in tried(found, reference)]
+        offers = [*tried(found, reference), *([best] if best else [])]
         # The last one tried wins only where it escapes sooner, or needs less of the start.
-        best = min([*offers, *([best] if best else [])], key=_urgency(found, reference), default=None)
+        best = min(offers, key=_urgency(found, reference), default=None)
         if best is not None and (start is None or best.contains(start)):
             return finished(best, rigorous)
     if best is None:
@@ -292,7 +287,8 @@ def _spectral(found: Balanced, _: np.ndarray) -> Iterator[BlowUp]:
     balanced_growth = spectral_growth(numbers) if numbers else None
     if balanced_growth is not None:
         margin = numbers.v_low / numbers.size
-        yield _certificate(found, "spectral", balanced_growth, margin)
+        shown = balanced_growth.scaled(1.0, found.key_gauge)
+        yield _certificate(found, "spectral", shown, margin)
 
 
 def _subspace(found: Balanced, _: np.ndarray) -> Iterator[BlowUp]:
@@ -321,17 +317,17 @@ def _programme(found: Balanced, reference: np.ndarray) -> Iterator[BlowUp]:
     first = search.definite()
     if first is None:
         return
-    if not _witness_growth(found, *first):
+    if not witness_growth(found.model, *first):
         return
     witnesses = [first]
-    low, _ = pencil_bounds(*_pencil(first.P, found.model.A))
+    low, _ = pencil_bounds(*pencil(first.P, found.model.A))
     if low < 0 and reference.any():
         refined = (search.sharpest(share * low / 2, reference) for share in REFINEMENTS)
         witnesses += [witness for witness in refined if witness is not None]
     for P, G in witnesses:
         size = _size(np.trace(found.to_original(P)))
         P, G = np.ldexp(P, -size), None if G is None else np.ldexp(G, -size)
-        for balanced_growth, margin in _witness_growth(found, P, G):
+        for balanced_growth, margin in witness_growth(found.model, P, G):
             yield _certificate(
                 found,
                 "sdp",
@@ -340,33 +336,6 @@ def _programme(found: Balanced, reference: np.ndarray) -> Iterator[BlowUp]:
                 P=found.to_original(P),
                 multiplier=None if G is None else found.multiplier_to_original(G),
             )
-
-
-def _witness_growth(
-    found: Balanced, P: np.ndarray, G: np.ndarray | None
-) -> list[tuple[Growth, float]]:
-    """Return what a witness shows, with and without A's bound in the norm of P, and margins."""
-    form = cone_form(found.model, Witness(P, G), 1.0)
-    if form is None or not form.usable:
-        return []
-    # P >= 0 with rounding to spare, which the singular form of P needs as much as the other.
-    if not np.linalg.eigvalsh(P)[0] > eigenvalue_rounding(len(P)) * np.linalg.norm(P):
-        return []
-    margin = form.lowest / max(form.size, EPS)
-    v, w = coordinates(P, found.model.A)
-    noise = 4 * len(P) * EPS * float(np.linalg.norm(P))
-    shown = [growth(form, v, w, noise, noise * float(np.linalg.norm(found.model.A)))]
-    low, _ = pencil_bounds(*_pencil(P, found.model.A))
-    if np.isfinite(low):
-        shown.append(Growth(low / 2, gain(form, v, noise), 0.0))
-    return [(g, margin) for g in shown]
-
-
-def _pencil(P: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return P A + A^T P, P, and a bound on the rounding of the first."""
-    product = P @ A
-    error = 2 * (len(P) + 2) * EPS * np.linalg.norm(P) * np.linalg.norm(A)
-    return product + product.T, P, float(error)
 
 
 def _certificate(

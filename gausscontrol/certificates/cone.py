@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gausscontrol.certificates.comparison import EPS, DenseForm, eigenvalue_rounding
+from gausscontrol.certificates.comparison import (
+    EPS,
+    DenseForm,
+    Growth,
+    eigenvalue_rounding,
+    gain,
+    growth,
+    pencil_bounds,
+)
 from gausscontrol.errors import NotCertified, SolverError
 from gausscontrol.linalg.symmetric import (
     svec,
@@ -27,7 +35,15 @@ from gausscontrol.linalg.symmetric import (
 )
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["LARGEST_CONE", "Search", "Witness", "cone_form", "coordinates", "realigned"]
+__all__ = [
+    "LARGEST_CONE",
+    "Search",
+    "Witness",
+    "cone_form",
+    "pencil",
+    "realigned",
+    "witness_growth",
+]
 
 # Up to this dimension semidefinite programmes are tried.
 LARGEST_CONE = 10
@@ -104,7 +120,34 @@ def realigned(G: np.ndarray) -> np.ndarray:
     return symmetrise(basis.T @ paired @ basis)
 
 
-def coordinates(P: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def witness_growth(
+    model: GaussianTransformer, P: np.ndarray, G: np.ndarray | None
+) -> list[tuple[Growth, float]]:
+    """Return what a witness shows, with and without A's bound in the norm of P, and margins."""
+    form = cone_form(model, Witness(P, G), 1.0)
+    if form is None or not form.usable:
+        return []
+    # P >= 0 with rounding to spare, which the singular form of P needs as much as the other.
+    if not np.linalg.eigvalsh(P)[0] > eigenvalue_rounding(len(P)) * np.linalg.norm(P):
+        return []
+    margin = form.lowest / max(form.size, EPS)
+    v, w = _coordinates(P, model.A)
+    noise = 4 * len(P) * EPS * float(np.linalg.norm(P))
+    shown = [growth(form, v, w, noise, noise * float(np.linalg.norm(model.A)))]
+    low, _ = pencil_bounds(*pencil(P, model.A))
+    if np.isfinite(low):
+        shown.append(Growth(low / 2, gain(form, v, noise), 0.0))
+    return [(g, margin) for g in shown]
+
+
+def pencil(P: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return P A + A^T P, P, and a bound on the rounding of the first."""
+    product = P @ A
+    error = 2 * (len(P) + 2) * EPS * np.linalg.norm(P) * np.linalg.norm(A)
+    return product + product.T, P, float(error)
+
+
+def _coordinates(P: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return v and w with tr(P S) = <v, svec S> and tr(P A S) = <w, svec S>."""
     return svec(P), svec(symmetrise(P @ A))
 
@@ -300,4 +343,3 @@ def _inside(G: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(G)
     floor = FLOOR * max(1.0, float(np.abs(values).max(initial=0.0)))
     return vectors * np.maximum(values, floor) @ vectors.T
-

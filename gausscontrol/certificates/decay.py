@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from gausscontrol.certificates.balance import Balanced
+from gausscontrol.certificates.base import hurwitz_margin
 from gausscontrol.certificates.comparison import (
     EPS,
     DenseForm,
@@ -23,14 +23,14 @@ from gausscontrol.certificates.comparison import (
     gain,
     pencil_bounds,
 )
-from gausscontrol.certificates.cone import LARGEST_CONE, Search, Witness, cone_form
+from gausscontrol.certificates.cone import LARGEST_CONE, Search, Witness, cone_form, pencil
 from gausscontrol.certificates.shared_key import SharedKey, shared_key
 from gausscontrol.certificates.spectral import exact_riccati_decay
 from gausscontrol.errors import MatrixEquationError
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import is_positive_definite, svec, symmetrise
 
-__all__ = ["Decay", "candidates", "decay", "programmes", "trace_factor"]
+__all__ = ["Decay", "candidates", "decay", "mean_margin", "programmes", "trace_factor"]
 
 # Weights of V beside A in the Lyapunov equations that are tried, in balanced units.
 WEIGHTS = (0.0, 0.1, 1.0, 10.0)
@@ -79,9 +79,7 @@ def decay(found: Balanced, witness: Witness) -> Decay | None:
     P, A = witness.P, found.model.A
     if not np.linalg.eigvalsh(P)[0] > eigenvalue_rounding(len(P)) * np.linalg.norm(P):
         return None
-    product = P @ A
-    error = 2 * (len(P) + 2) * EPS * float(np.linalg.norm(P) * np.linalg.norm(A))
-    _, high = pencil_bounds(product + product.T, P, error)
+    _, high = pencil_bounds(*pencil(P, A))
     if not np.isfinite(high):
         return None
     form, v = _form(found, witness)
@@ -99,9 +97,7 @@ def _vanishes(found: Balanced) -> bool:
     return not any(V.any() and B.any() for V, B in heads)
 
 
-def _form(
-    found: Balanced, witness: Witness
-) -> tuple[DenseForm | ProductForm | None, np.ndarray]:
+def _form(found: Balanced, witness: Witness) -> tuple[DenseForm | ProductForm | None, np.ndarray]:
     """Return Phi with q_P <= -Phi on S >= 0, and v with y = <v, .> in its coordinates."""
     key = shared_key(found.model) if witness.multiplier is None else None
     if key is not None:
@@ -115,7 +111,7 @@ def _product_form(key: SharedKey, P: np.ndarray) -> ProductForm:
     """Return tr(Q S B S), Q = -sym(P V), whose definiteness is that of two d x d matrices."""
     size = float(np.linalg.norm(P))
     error = (len(P) + 2) * EPS * size * float(np.linalg.norm(key.V))
-    error += size * (key.error_V + key.rest / key.lowest)
+    error += size * (key.error + key.rest / key.lowest)
     return ProductForm(-symmetrise(P @ key.V), key.B, error, 0.0)
 
 
@@ -192,8 +188,18 @@ def trace_factor(P: np.ndarray, scale: np.ndarray) -> float:
     """
     values = np.linalg.eigvalsh(P)
     lowest = values[0] - eigenvalue_rounding(len(P)) * np.linalg.norm(P)
-    inverse = scipy.linalg.solve_triangular(
-        np.linalg.cholesky(P), np.diag(1 / scale), lower=True
-    )
+    inverse = np.linalg.inv(np.linalg.cholesky(P)) / scale
     rough = 64 * len(P) * EPS * values[-1] / lowest
     return float(np.linalg.norm(inverse, 2)) ** 2 * (1 + rough) if rough < 1 else np.inf
+
+
+def mean_margin(found: Balanced, reach: float) -> float:
+    """Verify that A + Vbar + T(S) is Hurwitz by one P for all S of trace up to `reach`."""
+    if not np.isfinite(reach):
+        return -np.inf
+    model, scale = found.model, found.scale
+    V = scale[:, None] * found.original.V / scale * found.depth
+    norms = np.linalg.norm(model.V, 2, axis=(1, 2)) * np.linalg.norm(model.B, 2, axis=(1, 2))
+    rounding = (model.n_heads + 2) * EPS * float(np.linalg.norm(V, axis=(1, 2)).sum())
+    change = float(norms.sum()) * reach * (1 + 1e-9) + rounding
+    return hurwitz_margin(model.A + V.sum(axis=0), change)

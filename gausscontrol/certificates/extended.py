@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from gausscontrol.analysis.enclosure import WhitenedPoint, inverse_norm
 from gausscontrol.analysis.spectra import dense_operator
@@ -25,26 +24,15 @@ from gausscontrol.certificates.extended_identity import (
     ExtendedWitness,
     WhitenedField,
     deviation_monomials,
-    gram_identity,
     identity_defect,
 )
+from gausscontrol.certificates.extended_search import find_witness
 from gausscontrol.errors import ParameterError, SolverError
-from gausscontrol.linalg.interior import solve_blocks
-from gausscontrol.linalg.sos import Identity
-from gausscontrol.linalg.symmetric import smat, svec, symmetrise
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["ExtendedWitness", "check_extended", "extended_shortfall", "extended_stability"]
 
 EPS = float(np.finfo(float).eps)
-# Least eta beside tr Phi / N, which add up to one.
-LEAST_ETA = 1e-3
-# Margin of every other Gram matrix beside that of sigma0 on degree 1.
-SHARE = 0.01
-# A floor that every problem has room above, in the unit of depth in which |L| = 1.
-LEAST_LEVEL = -4.0
-# Share of the largest alpha that is claimed.
-CLAIMED = 0.9
 # Degrees that take seconds, by dimension.
 DEGREES = {1: (2,), 2: (2, 4, 6), 3: (2, 4), 4: (2,), 5: (2,)}
 
@@ -86,7 +74,7 @@ def extended_stability(
     tried = []
     for each in degrees:
         try:
-            witness, level = _find(field, model.dim, each)
+            witness, level = find_witness(field, model.dim, each)
         except SolverError as error:
             data = {"degree": each, "reason": str(error)}
             tried.append(Evidence(-np.inf, radius + point.offset, False, data))
@@ -151,56 +139,6 @@ def _hopeless(
     if not degrees:
         return f"at d = {model.dim} it takes minutes and is tried for degree=2 only", -np.inf
     return "", 0.0
-
-
-# maximise t over eta >= 1e-3, Phi >= c t I, Q >= t (I on degree 1, c I above), G >= c t I
-# subject to the identity on every monomial, Q including alpha |E|^2, and eta + tr Phi / N = 1;
-# t >= -4 always has interior points, since |L| = 1 in the unit of depth that is used
-def _find(field: WhitenedField, dim: int, degree: int) -> tuple[ExtendedWitness, float]:
-    """Return a witness whose identity holds to rounding, and the t it was found with. [1/t]."""
-    scale = float(np.linalg.norm(field.linear, 2))
-    identity = gram_identity(field.scaled(1 / scale), dim, degree)
-    n, size = len(field.form), len(deviation_monomials(dim, degree))
-    floors = _stacked(0.0, SHARE, np.where(np.arange(size) < n, 1.0, SHARE), SHARE, size, dim)
-    level, x = _highest_floor(identity, floors, size, dim)
-    x = identity.correct(x, keep=[0, 1])
-    eta, Phi, Q, G = identity.split(x)
-    Q, G = scale * smat(Q), scale * smat(G)
-    alpha = CLAIMED * _largest_alpha(Q, n)
-    Q[np.arange(n), np.arange(n)] -= alpha
-    return ExtendedWitness(degree, float(eta[0]), smat(Phi), Q, G, alpha), scale * level
-
-
-def _highest_floor(
-    identity: Identity, floors: np.ndarray, size: int, dim: int
-) -> tuple[float, np.ndarray]:
-    """Return the largest t with x >= t floors, and x."""
-    lowest = LEAST_ETA * _stacked(1.0, 0.0, 0.0, 0.0, size, dim) + LEAST_LEVEL * floors
-    norm = _stacked(1.0, 1 / size, 0.0, 0.0, size, dim)
-    matrix = scipy.sparse.vstack([identity.matrix, norm[None]])
-    # x = lowest + t' floors + x', t' >= 0 and x' >= 0.
-    target = np.concatenate([identity.target, [1.0]]) - matrix @ lowest
-    matrix = scipy.sparse.hstack([(matrix @ floors)[:, None], matrix], format="csr")
-    cost = np.zeros(matrix.shape[1])
-    cost[0] = -1.0
-    found = solve_blocks(matrix, target, cost, [1, 1, size, size, size * dim])
-    return LEAST_LEVEL + float(found[0]), lowest + found[0] * floors + found[1:]
-
-
-def _stacked(
-    eta: float, Phi: float, Q: float | np.ndarray, G: float, size: int, dim: int
-) -> np.ndarray:
-    """Return the unknowns of the identity for diagonal matrices."""
-    diagonals = Phi * np.ones(size), Q * np.ones(size), G * np.ones(size * dim)
-    return np.concatenate([[eta], *(svec(np.diag(diagonal)) for diagonal in diagonals)])
-
-
-def _largest_alpha(Q: np.ndarray, n: int) -> float:
-    """Return the largest alpha with Q - alpha (I on the first n) >= 0."""
-    first = Q[:n, :n]
-    if n < len(Q):
-        first = first - Q[:n, n:] @ np.linalg.solve(Q[n:, n:], Q[n:, :n])
-    return float(np.linalg.eigvalsh(symmetrise(first))[0])
 
 
 def _check(

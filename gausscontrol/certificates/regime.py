@@ -16,14 +16,14 @@ import numpy as np
 
 from gausscontrol.analysis.equilibrium import check_model
 from gausscontrol.certificates.balance import Balanced, balanced, check_continuous
-from gausscontrol.certificates.base import Certificate, finished, hurwitz_margin
+from gausscontrol.certificates.base import Certificate, finished
 from gausscontrol.certificates.blow_up import BlowUp, certify_blow_up
-from gausscontrol.certificates.comparison import EPS
 from gausscontrol.certificates.cone import Witness
 from gausscontrol.certificates.decay import (
     Decay,
     candidates,
     decay,
+    mean_margin,
     programmes,
     trace_factor,
 )
@@ -80,7 +80,7 @@ class Boundedness(Certificate):
         slack = REPEATED * abs(self.rate)
         if not (shown.rate <= self.rate + slack and shown.gain >= (1 - REPEATED) * self.gain):
             return False
-        return self.scope == "covariance" or _mean_margin(found, offer.reach) > 0
+        return self.scope == "covariance" or mean_margin(found, offer.reach) > 0
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
@@ -115,12 +115,12 @@ class Collapse(Certificate):
         """Repeat the comparison from the model and the stored matrices."""
         found = balanced(self.model)
         offer = _repeat(found, self)
-        if offer is None or not offer.bound == 0:
+        if offer is None or offer.bound != 0:
             return False
         rate = -2 * offer.shown.rate / found.depth
         if not rate >= (1 - REPEATED) * self.rate > 0:
             return False
-        return self.scope == "covariance" or _mean_margin(found, 0.0) > 0
+        return self.scope == "covariance" or mean_margin(found, 0.0) > 0
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
@@ -136,7 +136,7 @@ def certify_boundedness(
     """Certify that every covariance stays bounded.
 
     With P > 0 and q_P(S) = sum_h tr(P V_h S B_h S) <= -k tr(P S)^2 for S >= 0, y = tr(P Sigma)
-    obeys y' <= 2 (a y - k y^2), P A + A^T P <= 2 a P. No start escapes, and limsup y <= max(0, a)/k.
+    obeys y' <= 2 (a y - k y^2), P A + A^T P <= 2 a P. No start escapes; limsup y <= max(0, a)/k.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def certify_boundedness(
             margin=shortfall,
         )
     shown = offer.shown.scaled(found.depth)
-    mean = _mean_margin(found, offer.reach) > 0
+    mean = mean_margin(found, offer.reach) > 0
     certificate = Boundedness(
         model=model,
         statement=(
@@ -241,7 +241,8 @@ def certify_collapse(
     --------
     >>> import numpy as np
     >>> import gausscontrol as gct
-    >>> certificate = gct.certify_collapse(gct.GaussianTransformer(-np.eye(2), np.eye(2), -np.eye(2)))
+    >>> model = gct.GaussianTransformer(-np.eye(2), np.eye(2), -np.eye(2))
+    >>> certificate = gct.certify_collapse(model)
     >>> certificate.method, round(certificate.rate, 6), certificate.scope
     ('spectral', 2.0, 'covariance and mean')
     """
@@ -255,7 +256,7 @@ def certify_collapse(
             margin=shortfall,
         )
     rate = -2 * offer.shown.rate / found.depth
-    mean = _mean_margin(found, 0.0) > 0
+    mean = mean_margin(found, 0.0) > 0
     certificate = Collapse(
         model=model,
         statement=(
@@ -277,7 +278,7 @@ def certify_collapse(
 
 
 class _Offer(NamedTuple):
-    # A comparison in balanced depth but y as stored; `reach` bounds limsup tr of the balanced Sigma.
+    # In balanced depth, but y as stored; `reach` bounds limsup tr of the balanced Sigma.
     method: str
     shown: Decay
     bound: float
@@ -343,11 +344,11 @@ def _spectral(found: Balanced) -> _Offer | None:
     holds = numbers.v_high <= 0
     margin = -numbers.v_high / numbers.size
     shown = Decay(numbers.a_high / 2, max(-numbers.v_high, 0.0) / 2, margin, holds)
-    if not holds:
-        return _Offer("spectral", shown, np.inf, np.inf)
-    ones = np.ones(found.dim)
     bound = shown.bound(trace_of_inverse(numbers.B, found.scale))
-    return _Offer("spectral", shown, bound, shown.bound(trace_of_inverse(numbers.B, ones)))
+    reach = shown.bound(trace_of_inverse(numbers.B, np.ones(found.dim)))
+    # y in the units of the model's own B.
+    shown = shown._replace(gain=shown.gain / found.key_gauge)
+    return _Offer("spectral", shown, bound, reach)
 
 
 def _offer(found: Balanced, method: str, witness: Witness) -> _Offer | None:
@@ -398,18 +399,6 @@ def _collapse_margin(found: Balanced, offer: _Offer) -> float:
     if offer.shown.holds and offer.shown.margin <= 0:
         return margin
     return min(margin, offer.margin)
-
-
-def _mean_margin(found: Balanced, reach: float) -> float:
-    """Verify that A + Vbar + T(S) is Hurwitz by one P for all S of trace up to `reach`."""
-    if not np.isfinite(reach):
-        return -np.inf
-    model, scale = found.model, found.scale
-    V = scale[:, None] * found.original.V / scale * found.depth
-    norms = np.linalg.norm(model.V, 2, axis=(1, 2)) * np.linalg.norm(model.B, 2, axis=(1, 2))
-    rounding = (model.n_heads + 2) * EPS * float(np.linalg.norm(V, axis=(1, 2)).sum())
-    change = float(norms.sum()) * reach * (1 + 1e-9) + rounding
-    return hurwitz_margin(model.A + V.sum(axis=0), change)
 
 
 def _without(sdp: bool) -> str:

@@ -22,13 +22,13 @@ __all__ = ["SharedKey", "shared_key"]
 class SharedKey(NamedTuple):
     """One effective head, and how far the model is from it.
 
-    `error_V` bounds the rounding of V in the spectral norm; `rest` bounds |T(S) - V S B|_2 / |S|_2
+    `error` bounds the rounding of V in the spectral norm; `rest` bounds |T(S) - V S B|_2 / |S|_2
     for the V that was meant; `lowest` and `highest` bound the eigenvalues of B.
     """
 
     B: np.ndarray
     V: np.ndarray
-    error_V: float
+    error: float
     rest: float
     lowest: float
     highest: float
@@ -37,11 +37,6 @@ class SharedKey(NamedTuple):
     def condition(self) -> float:
         """Bound on |B| |B^-1|."""
         return self.highest / self.lowest
-
-    @property
-    def error_B(self) -> float:
-        """B itself is data; its eigenvalues are rounded."""
-        return 0.0
 
 
 def shared_key(model: GaussianTransformer) -> SharedKey | None:
@@ -70,12 +65,12 @@ def shared_key(model: GaussianTransformer) -> SharedKey | None:
     V = np.tensordot(weights, model.V, axes=1)
     sizes = np.linalg.norm(model.V, 2, axis=(1, 2))
     rounded = np.abs(np.frexp(weights)[0]) != 0.5
-    rest = error_V = 0.0
+    rest = error = 0.0
     if model.n_heads > 1 or rounded.any():
-        error_V = (model.n_heads + 1) * EPS * float(np.abs(weights) @ sizes) * np.sqrt(len(B))
+        error = (model.n_heads + 1) * EPS * float(np.abs(weights) @ sizes) * np.sqrt(len(B))
     for size, weight, rough, key in zip(sizes, weights, rounded, model.B, strict=True):
         # Weights that are powers of two multiply exactly.
-        error = np.linalg.norm(key - weight * B) * (1 + len(B) * EPS)
-        error += 2 * EPS * abs(weight) * np.linalg.norm(B) if rough else 0.0
-        rest += float(size * error)
-    return SharedKey(B, V, error_V, rest * (1 + 1e-12), lowest, highest)
+        apart = np.linalg.norm(key - weight * B) * (1 + len(B) * EPS)
+        apart += 2 * EPS * abs(weight) * np.linalg.norm(B) if rough else 0.0
+        rest += float(size * apart)
+    return SharedKey(B, V, error, rest * (1 + 1e-12), lowest, highest)

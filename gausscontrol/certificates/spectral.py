@@ -24,6 +24,7 @@ __all__ = [
     "Spectra",
     "exact_riccati_decay",
     "exactly_nonpositive",
+    "original_key",
     "spectra",
     "spectral_growth",
     "spectral_level",
@@ -56,16 +57,21 @@ def spectra(found: Balanced) -> Spectra | None:
     XA, XV = B @ A, B @ V
     unit = 2 * (dim + 2) * EPS * np.linalg.norm(B)
     a_low, a_high = pencil_bounds(XA + XA.T, B, unit * np.linalg.norm(A))
-    error = unit * np.linalg.norm(V) + 2 * head.highest * head.error_V
+    error = unit * np.linalg.norm(V) + 2 * head.highest * head.error
     v_low, v_high = pencil_bounds(XV + XV.T, B, float(error))
     # In the coordinates B^(1/2) what separates T from one head grows by at most this factor.
     spread = 2 * head.rest * np.sqrt(head.condition) / head.lowest
     v_low, v_high = v_low - spread, v_high + spread
     if 0 < v_high < 1e-9 * np.linalg.norm(V) or not V.any():
-        exact = head.rest == 0 and head.error_V == 0
+        exact = head.rest == 0 and head.error == 0
         if exact and exactly_nonpositive(integers(B)[0] @ integers(V)[0]):
             v_high = 0.0
     return Spectra(a_low, a_high, v_low, v_high, B)
+
+
+def original_key(found: Balanced, numbers: Spectra) -> np.ndarray:
+    """Return the B that spectral certificates speak of, in original coordinates."""
+    return found.key_gauge * found.to_original(numbers.B)
 
 
 def spectral_growth(numbers: Spectra) -> Growth | None:
@@ -76,11 +82,11 @@ def spectral_growth(numbers: Spectra) -> Growth | None:
 
 
 def spectral_level(found: Balanced, B: np.ndarray, Sigma: np.ndarray) -> float:
-    """Return a lower bound of lambda_max(B^(1/2) Sigma B^(1/2)) for an original covariance."""
+    """Return a lower bound of lambda_max(B^(1/2) Sigma B^(1/2)), everything but B original."""
     L = np.linalg.cholesky(B)
     value = np.linalg.eigvalsh(L.T @ found.covariance(Sigma) @ L)[-1]
     condition = np.linalg.norm(B, 2) * np.linalg.norm(np.linalg.inv(B), 2)
-    return float(value) * (1 - 32 * len(B) * EPS * condition)
+    return float(value) * found.key_gauge * (1 - 32 * len(B) * EPS * condition)
 
 
 def trace_of_inverse(B: np.ndarray, scale: np.ndarray) -> float:

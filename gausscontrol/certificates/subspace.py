@@ -3,9 +3,9 @@
     U^T V = Lam U^T,   P = U Q U^T,   X = U^T S:      q_P(S) = tr(Q Lam X B X^T)
 
 for one effective head. P is singular, so the identity must hold exactly: the computed basis U is
-shown to lie near an exact one, U + W X^T with X M - Lam X = -E + X F X in the blocks of V in the basis
-[U W], and every number is bounded for that exact basis (Stewart's theorem: |E| |F| < sep^2 / 4 gives
-|X| <= 2 |E| / sep).
+shown to lie near an exact one, U + W X^T with X M - Lam X = -E + X F X in the blocks of V in the
+basis [U W], and every number is bounded for that exact basis (Stewart's theorem: if
+4 |E| |F| < sep^2, there is an X with |X| <= 2 |E| / sep).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ SHIFTS = (0.0, 0.5, 0.9)
 CUTS = 8
 # Real parts below this share of |V| count as zero.
 NEUTRAL = 1e-12
+# Keys whose eigenvalues spread further are singular to rounding.
+SINGULAR = 1e-12
 # Unknowns of the form, and of the equation for X, up to which they are formed densely.
 LARGEST_FORM = 400
 LARGEST_SEPARATION = 1200
@@ -66,7 +68,7 @@ class SubspaceGrowth(NamedTuple):
 class _Head(NamedTuple):
     V: np.ndarray
     B: np.ndarray
-    error_V: float
+    error: float
     is_symmetric: bool
     is_exact: bool
 
@@ -117,7 +119,7 @@ def _heads(found: Balanced) -> list[_Head]:
     model = found.model
     key = shared_key(model)
     if key is not None:
-        return [_Head(key.V, key.B, key.error_V, True, key.rest == 0)]
+        return [_Head(key.V, key.B, key.error, True, key.rest == 0)]
     if model.n_heads != 1 or not (model.V.any() and model.B.any()):
         return []
     V, B = model.V[0], model.B[0]
@@ -127,9 +129,9 @@ def _heads(found: Balanced) -> list[_Head]:
 def reference_covariance(found: Balanced) -> np.ndarray:
     """Return the balanced covariance for which thresholds are compared: B^-1, or I."""
     for head in _heads(found):
-        keys = symmetrise(head.B)
-        if is_positive_definite(keys):
-            return np.linalg.inv(keys)
+        values, vectors = np.linalg.eigh(symmetrise(head.B))
+        if values[0] > SINGULAR * values[-1]:
+            return (vectors / values) @ vectors.T
     return np.eye(found.dim)
 
 
@@ -152,7 +154,7 @@ def subspace_growth(found: Balanced, plane: Plane) -> SubspaceGrowth | None:
 def _head_growth(head: _Head, A: np.ndarray, plane: Plane) -> SubspaceGrowth | None:
     U, Q = plane
     rank, dim = len(Q), len(U)
-    enclosed = _enclosed(head.V, U, head.error_V)
+    enclosed = _enclosed(head.V, U, head.error)
     if enclosed is None:
         return None
     Lam, error_Lam, shift = enclosed

@@ -16,7 +16,7 @@ from typing import Any
 from gausscontrol.errors import InfeasibleDesign, SolverError
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.synthesis.design_completion import complete
-from gausscontrol.synthesis.design_problem import Candidate, ConvexDesign
+from gausscontrol.synthesis.design_problem import ConvexDesign
 from gausscontrol.synthesis.design_reasons import check_necessary, explain
 from gausscontrol.synthesis.design_request import Request, read_request
 from gausscontrol.synthesis.design_result import RATE_TOLERANCE, Design
@@ -138,8 +138,7 @@ def design(
     check_necessary(request)
     asked = request
     for _ in range(ATTEMPTS):
-        find = design_heads if request.free == ("V", "B") else _design_convex
-        found = complete(asked, find(asked))
+        found = _design_heads(asked) if request.free == ("V", "B") else _design_convex(asked)
         if request.decay_rate is None or _reaches(found.decay_rate, request.decay_rate):
             return found
         # What certifying subtracts for rounding grows with the norms; it is asked for on top.
@@ -161,14 +160,32 @@ def _reaches(rate: float, wanted: float) -> bool:
 # -- one convex problem ---------------------------------------------------------------------------
 
 
-def _design_convex(request: Request) -> Candidate:
+def _design_convex(request: Request) -> Design:
     unknown, other = ("V", "B") if "V" in request.free else ("B", "V")
     given = request.whitened(other)
     failure: SolverError | None = None
     # Where V cannot carry the mean too, a head of its own does.
     for mean in (True, False) if unknown == "V" else (False,):
         try:
-            return ConvexDesign(request, given, unknown, mean=mean).solve()
+            found = ConvexDesign(request, given, unknown, mean=mean).solve()
         except SolverError as error:
             failure = error
+        else:
+            return complete(request, found)
     raise explain(request, given, unknown, failure) from failure
+
+
+def _design_heads(request: Request) -> Design:
+    """Return the fewest heads that are certified; very large norms leave no digits for that."""
+    refusal: InfeasibleDesign | None = None
+    candidates = design_heads(request)
+    while True:
+        try:
+            found = next(candidates)
+        except InfeasibleDesign as error:
+            raise (refusal or error) from None
+        try:
+            return complete(request, found)
+        except InfeasibleDesign as error:
+            # That of the fewest heads is what there is to say if no more will do.
+            refusal = refusal or error

@@ -43,7 +43,7 @@ LEAST_SHARE = 1e-2
 LIFTED_SHARE = 0.5
 # |V_h| |B_h| over |A|, whitened, within which a negative form is looked for: what the bounds
 # allow and as much again, within these limits.
-LEAST_ROOM, MOST_ROOM, MORE_ROOM = 1e2, 1e6, 10.0
+LEAST_ROOM, MOST_ROOM, MORE_ROOM = 1e4, 1e6, 10.0
 # Stands for the bound on a matrix that has none.
 UNBOUNDED = 1e6
 
@@ -60,13 +60,15 @@ class Heads:
         return self.candidate.alpha
 
 
-def design_heads(request: Request) -> Candidate:
-    """Return heads for the target, the fewest that the search finds.
+def design_heads(request: Request) -> Iterator[Candidate]:
+    """Yield heads for the target, fewer before more.
+
+    More are searched for only if the caller, who certifies them, asks for another candidate.
 
     Raises
     ------
     InfeasibleDesign
-        If the norm bound is in the way.
+        If the norm bound is in the way, before or after the last candidate.
     """
     d = request.dim
     counts = range(1, d * d + 1) if request.n_heads is None else [request.n_heads]
@@ -80,13 +82,13 @@ def design_heads(request: Request) -> Candidate:
     if d > LARGEST_DIM and request.n_heads is None:
         counts = []
     for h in counts:
-        if h >= fewest:
-            found = search.run(h)
-            if found is not None:
-                return found
-    written = search.written_down()
-    if written is not None and request.n_heads in (None, len(written.V)):
-        return written
+        found = search.run(h) if h >= fewest else None
+        if found is not None:
+            yield found
+    if request.n_heads in (None, d * d):
+        written = search.written_down()
+        if written is not None and request.n_heads in (None, len(written.V)):
+            yield written
     raise search.failure(request.n_heads or d * d)
 
 
@@ -198,8 +200,6 @@ class _Search:
     def failure(self, heads: int) -> InfeasibleDesign:
         """Say why the last number of heads did not do."""
         what = f"with {heads} head{'s' if heads > 1 else ''}"
-        if self.nearest is not None and len(self.nearest.candidate.V) > heads:
-            self.nearest = None
         if self.nearest is not None:
             norms = ", ".join(
                 f"|{name}| = {self.nearest.ratio * self.bound[name]:.4g} beside {bound:g}"

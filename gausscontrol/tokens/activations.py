@@ -1,6 +1,6 @@
 """Activations under a Gaussian: means of all derivatives, and Hermite coefficients.
 
-    z = m + s e,  e ~ N(0, 1):     a_k = E act^(k)(z)      c_k = E[act(z) h_k(e)] = s^k a_k / sqrt(k!)
+    z = m + s e,  e ~ N(0, 1):    a_k = E act^(k)(z)    c_k = E[act(z) h_k(e)] = s^k a_k / sqrt(k!)
 
 with h_k the normalised Hermite polynomials (Theory 8.1, 8.2). ReLU, GELU and the identity have
 closed forms. The others are integrated by the trapezoidal rule, whose error is bounded by
@@ -8,7 +8,7 @@ exp(-2 pi a / h) for a step h and a strip |Im e| < a free of poles. A pole of ac
 the real axis lies at q / s here, so no fixed step does for all s. Two sets of nodes do:
 
     s <= 1, or |m| > 9 s    uniform in e, h = 0.2 (beyond 9 s a pole has no weight left)
-    otherwise               z = (pi/2) sinh(y), uniform in y, h = 0.08: fine where act bends, and
+    otherwise               z = (pi/2) sinh(y), uniform in y, h = 0.055: fine where act bends, and
                             as coarse as the Gaussian allows elsewhere
 
 Derivatives of ReLU beyond the first are distributions; their means exist for s > 0 and are taken
@@ -30,7 +30,7 @@ __all__ = ["ACTIVATIONS", "Activation", "Nodes", "hermite_values"]
 # Uniform rule in e: step and half-length.
 STEP, REACH = 0.2, 10.0
 # Rule in y: step and scale, and the ratio |m| / s from which the uniform rule takes over.
-SINH_STEP, SINH_SCALE, FAR = 0.08, np.pi / 2, 9.0
+SINH_STEP, SINH_SCALE, FAR = 0.055, np.pi / 2, 9.0
 # Gauss-Legendre nodes on each side of a kink.
 KINK_NODES = 64
 # Trapezoidal sums aim at exp(-DIGITS) of aliasing.
@@ -112,7 +112,7 @@ class Activation:
             return
         wide = (s > 1) & (np.abs(m) <= FAR * s)
         yield from _chunked(np.flatnonzero(~wide), int(2 * REACH / STEP), _uniform_nodes, m, s)
-        yield from _chunked(np.flatnonzero(wide), 200, _sinh_nodes, m, s)
+        yield from _chunked(np.flatnonzero(wide), 300, _sinh_nodes, m, s)
 
     def hermite(self, m: np.ndarray, s: np.ndarray, count: int) -> np.ndarray:
         """Return c_0, ..., c_(count - 1), (count, units)."""

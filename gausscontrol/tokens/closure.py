@@ -5,10 +5,10 @@
     mu'    = (A + A_eq + T(Sigma) + Vbar) mu + sum_h V_h Sigma k_h + b + b_eq
     Sigma' = M Sigma + Sigma M^T,       M = A + A_eq + T(Sigma)
 
-At every state this is the moment system of the model frozen there, and its Jacobian is that of the
-frozen model plus what A_eq and b_eq change by. Since A_eq is the mean of Df, dA_eq mu + db_eq has no
-part in dmu; the rest is closed form (see `gausscontrol.tokens.units`). In discrete depth D = I + dt M
-and Sigma+ = D Sigma D^T: the token that is moved is the one closed by the affine map.
+At every state this is the moment system of the model frozen there, and its Jacobian is that of
+the frozen model plus what A_eq and b_eq change by. Since A_eq is the mean of Df, dA_eq mu + db_eq
+has no part in dmu; the rest is closed form (see `gausscontrol.tokens.units`). In discrete depth
+D = I + dt M and Sigma+ = D Sigma D^T: the token that moves is the one closed by the affine map.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ClosureSystem(ct.NonlinearIOSystem):
             **({} if repr_format is None else {"repr_format": repr_format}),
         )
 
-    # -- evaluation by python-control ---------------------------------------------------------------
+    # -- evaluation by python-control -------------------------------------------------------------
 
     def _update_params(self, params: Mapping[str, Any] | None) -> None:
         super()._update_params(params)
@@ -135,7 +135,7 @@ class ClosureSystem(ct.NonlinearIOSystem):
         head = ct.InputOutputSystem.__str__(self)
         return f"{head}\nForm: {self.form}\nModel: {self.model!r}\nPart: {self.feedforward!r}"
 
-    # -- the user's side ----------------------------------------------------------------------------
+    # -- the user's side --------------------------------------------------------------------------
 
     def state_vector(self, mean: ArrayLike, covariance: ArrayLike) -> np.ndarray:
         """Return the state of this system with the given moments.
@@ -268,7 +268,7 @@ class ClosureSystem(ct.NonlinearIOSystem):
             linear._copy_names(self, prefix_suffix_name="linearized")
         return ct.StateSpace(linear, **kwargs) if kwargs else linear
 
-    # -- what A_eq and b_eq change by ---------------------------------------------------------------
+    # -- what A_eq and b_eq change by -------------------------------------------------------------
 
     def _closure_jacobian(self, field: MomentField, x: np.ndarray) -> np.ndarray:
         dim, units, W2 = self.dim, self.feedforward.units, self.feedforward.W2

@@ -59,17 +59,15 @@ class GapEstimate:
 
     def __str__(self) -> str:
         source = "given" if self.lipschitz_is_given else "estimated"
-        return "\n".join(
-            [
-                f"Closure gap over {self.depths.size} depths from {self.depths[0]:.6g} to "
-                f"{self.depths[-1]:.6g} [t]",
-                f"  gap                   {self.gap.min():.4g} to {self.gap.max():.4g} [x/t]",
-                f"  Lipschitz constant    {self.lipschitz.min():.4g} to "
-                f"{self.lipschitz.max():.4g} [1/t], {source}",
-                f"  distance, estimate    {self.distance[-1]:.4g} [x] at the end",
-                f"  spread of the tokens  {self.spread[-1]:.4g} [x] at the end",
-            ]
-        )
+        t, gap, rate = self.depths, self.gap, self.lipschitz
+        lines = [
+            f"Closure gap over {t.size} depths from {t[0]:.6g} to {t[-1]:.6g} [t]",
+            f"  gap                   {gap.min():.4g} to {gap.max():.4g} [x/t]",
+            f"  Lipschitz constant    {rate.min():.4g} to {rate.max():.4g} [1/t], {source}",
+            f"  distance, estimate    {self.distance[-1]:.4g} [x] at the end",
+            f"  spread of the tokens  {self.spread[-1]:.4g} [x] at the end",
+        ]
+        return "\n".join(lines)
 
 
 def gap_estimate(
@@ -106,9 +104,9 @@ def gap_estimate(
     Notes
     -----
     Theory 8.2. The estimate of l is the largest eigenvalue of the symmetric part of the field's
-    slope A + T(Sigma) + Df(x), over 64 tokens of the Gaussian, plus the change of the attention with
-    the law, |Vbar| + 2 |Sigma|^(1/2) sum_h |V_h| (E |B_h x + k_h|^2)^(1/2). It is an estimate on an
-    estimate; a measured distance decides.
+    slope A + T(Sigma) + Df(x), over 64 tokens of the Gaussian, plus the change of the attention
+    with the law, |Vbar| + 2 |Sigma|^(1/2) sum_h |V_h| (E |B_h x + k_h|^2)^(1/2). It is an
+    estimate on an estimate; a measured distance decides.
 
     Examples
     --------

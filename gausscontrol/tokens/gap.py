@@ -99,8 +99,8 @@ def _finished(square: float, uncertainty: float, method: str, order: int = 0) ->
     square = max(square, 0.0)
     value = np.sqrt(square)
     least = np.sqrt(max(square - uncertainty, 0.0))
-    error = uncertainty / (value + least) if value + least > 0 else np.sqrt(uncertainty)
-    return Gap(float(value), float(max(error, np.sqrt(square + uncertainty) - value)), method, order)
+    error = uncertainty / (value + least) if value > 0 else np.sqrt(uncertainty)
+    return Gap(float(value), float(error), method, order)
 
 
 class _Directions(NamedTuple):

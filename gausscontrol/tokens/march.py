@@ -8,6 +8,7 @@ Tokens and closed moments march alike; nothing but the state at the depths asked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ __all__ = ["Piece", "Stopped", "layers_of", "march", "pieces_of"]
 
 # Below this many entries evaluations are cheap and a method of high order pays.
 SMALL = 2_000
+# States beyond this are about to overflow where they are squared.
+LARGEST = 1e140
 
 
 class Piece(NamedTuple):
@@ -75,7 +78,7 @@ def pieces_of(
             return depths, [Piece(0, depths[0], depths[-1], 0)]
         return depths, [
             Piece(0, start, stop, round((stop - start) / model.dt))
-            for start, stop in zip(depths[:-1], depths[1:], strict=True)
+            for start, stop in pairwise(depths)
         ]
     depths = _on_boundaries(model, depth_grid(timepts, 0))
     out = []
@@ -117,7 +120,7 @@ def march(
     Raises
     ------
     Stopped
-        If a state is not finite, or no step is short enough.
+        If a state exceeds 1e140 or is not finite, or no step is short enough.
     """
     yield state.copy()
     for piece in pieces:
@@ -126,9 +129,10 @@ def march(
             state = _residual(piece, state, field)
             yield from [state.copy() for _ in inside]
             continue
-        for reached, state in _flow(piece, inside, state, field, rtol, atol):
-            if reached:
-                yield state
+        for wanted, reached in _flow(piece, inside, state, field, rtol, atol):
+            state = reached
+            if wanted:
+                yield reached
 
 
 def _residual(piece: Piece, state: np.ndarray, field) -> np.ndarray:
@@ -136,7 +140,7 @@ def _residual(piece: Piece, state: np.ndarray, field) -> np.ndarray:
     for n in range(piece.steps):
         with np.errstate(over="ignore", invalid="ignore"):
             state = state + step * field(piece.layer, state)
-        if not np.isfinite(state).all():
+        if not np.abs(state).max() <= LARGEST:
             depth = piece.start + (n + 1) * step
             raise Stopped(_overflow(depth), depth)
     return state
@@ -155,7 +159,7 @@ def _flow(piece, inside, state, field, rtol, atol) -> Iterator[tuple[bool, np.nd
         n = 0
         while solver.status == "running":
             solver.step()
-            if solver.status == "failed" or not np.isfinite(solver.y).all():
+            if solver.status == "failed" or not np.abs(solver.y).max() <= LARGEST:
                 raise Stopped(_overflow(solver.t), float(solver.t))
             if n < inside.size and inside[n] <= solver.t:
                 between = solver.dense_output()

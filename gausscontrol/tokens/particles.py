@@ -1,6 +1,7 @@
 """Tokens moving through layers: what the Gaussian system is a model of (Theory 1.5, 8.3).
 
-    x_i' = A x_i + b + f(x_i) + sum_h V_h sum_j p_h(i, j) x_j,    p_h(i, j) ~ exp(<B_h x_i + k_h, x_j>)
+    x_i' = A x_i + b + f(x_i) + sum_h V_h sum_j p_h(i, j) x_j,
+    p_h(i, j) ~ exp(<B_h x_i + k_h, x_j>), summing to one over j
 
 or x_i+ = x_i + dt x_i' in residual layers. Attention is the exact softmax over all N tokens, or
 over those up to i with a causal mask. f is a feed-forward part beyond the model's own A x + b. With
@@ -334,7 +335,7 @@ def _applied(part: Callable, x: np.ndarray) -> np.ndarray:
     value = np.asarray(part(x))
     if value.shape != x.shape or value.dtype.kind not in "iuf":
         raise ShapeError(
-            f"feedforward: expected real values of shape {x.shape} from tokens of that shape, found "
+            f"feedforward: expected real values of shape {x.shape}, that of the tokens, found "
             f"{value.dtype} of shape {value.shape}; return one row for each token"
         )
     return value

@@ -1,7 +1,7 @@
 """What tokens did along the depth, beside the Gaussian system (Theory 8.3).
 
     mean, covariance   of the tokens, with 1/N
-    gap                W2 of N(mean, covariance) from the Gaussian system started at the same moments
+    gap                W2 of N(mean, covariance) from the Gaussian system of the same start
 
 W2 between Gaussians is what their laws are apart at least: two laws with these moments are no
 nearer to one another.
@@ -97,8 +97,7 @@ class TokenResponse(ct.TimeResponseData):
         kinds = [name for name in ("causal", "layer_norm") if getattr(self, name)]
         marks = f" ({', '.join(kinds).replace('_', ' ')})" if kinds else ""
         lines = [
-            f"Response of {self.count} tokens{marks}: d = {self.mean.shape[0]}, {self.t.size} depths "
-            f"from {self.t[0]:.6g} to {self.t[-1]:.6g}",
+            f"{self.title}{marks}: d = {len(self.mean)}, depth {self.t[0]:.6g} to {self.t[-1]:.6g}",
             _row("spread of the tokens", self.spread, "[x]"),
             _row("effective rank", self.effective_rank),
             _row("logit standard deviation", self.logit_std),

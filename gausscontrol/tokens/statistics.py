@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 from scipy.spatial import cKDTree
+from scipy.special import chdtrc, ndtr
 
 from gausscontrol.errors import ShapeError
 from gausscontrol.linalg.arrays import real_array
@@ -161,8 +161,10 @@ def mardia(tokens: ArrayLike) -> Gaussianity:
     >>> import gausscontrol as gct
     >>> rng = np.random.default_rng(0)
     >>> gaussian, uniform = rng.normal(size=(2000, 3)), rng.uniform(size=(2000, 3))
-    >>> bool(gct.tokens.mardia(gaussian).pvalue > 0.01), bool(gct.tokens.mardia(uniform).pvalue < 1e-6)
-    (True, True)
+    >>> bool(gct.tokens.mardia(gaussian).pvalue > 0.01)
+    True
+    >>> bool(gct.tokens.mardia(uniform).pvalue < 1e-6)
+    True
     """
     x = read_tokens(tokens)
     return _mardia(x, *sample_moments(x))
@@ -190,8 +192,8 @@ def _mardia(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Gaussian
         b2 - r * (r + 2),
         skew,
         float(tail),
-        float(stats.chi2.sf(skew, r * (r + 1) * (r + 2) / 6)),
-        float(2 * stats.norm.sf(abs(tail))),
+        float(chdtrc(r * (r + 1) * (r + 2) / 6, skew)),
+        float(2 * ndtr(-abs(tail))),
     )
 
 
@@ -206,7 +208,8 @@ def _skewness(z: np.ndarray) -> float:
             third += np.einsum("na,nb->nab", part, part).reshape(len(part), -1).T @ part
         return float(np.sum(third**2)) / count**2
     size = max(1, CHUNK // count)
-    return sum(float(np.sum((z[i : i + size] @ z.T) ** 3)) for i in range(0, count, size)) / count**2
+    blocks = (z[start : start + size] @ z.T for start in range(0, count, size))
+    return sum(float(np.sum(block**3)) for block in blocks) / count**2
 
 
 def effective_rank(covariance: np.ndarray) -> float:

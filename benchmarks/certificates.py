@@ -1,0 +1,122 @@
+"""Times of certificates, beside an allowance, and of Gram programmes beside a general solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+import gausscontrol as gct
+from benchmarks.problems import settling_model
+from benchmarks.rows import Row
+from benchmarks.timing import compare, seconds
+from gausscontrol.analysis.enclosure import WhitenedPoint
+from gausscontrol.analysis.spectra import covariance_abscissa, form_maximum
+from gausscontrol.certificates.extended import check_extended, extended_stability
+from gausscontrol.certificates.extended_identity import WhitenedField
+from gausscontrol.certificates.extended_search import LEAST_LEVEL, FloorProgramme
+from gausscontrol.linalg import lmi
+
+__all__ = ["CERTIFICATE_ROWS"]
+
+# Seconds allowed, by certificate and dimension.
+CHEAP = {2: 0.02, 3: 0.02, 4: 0.02, 6: 0.02, 8: 0.05}
+ROBUSTNESS = 0.5
+EXTENDED = {(2, 2): 0.05, (2, 4): 0.2, (2, 6): 1.5, (3, 2): 0.1, (3, 4): 10.0, (4, 2): 1.5}
+REGION = {2: 1.0, 3: 5.0}
+
+
+def unsettled_model(dim: int, seed: int = 0) -> gct.GaussianTransformer:
+    """Return a model at the identity, locally stable, whose attention form is indefinite.
+
+    A head with normal entries beside one that takes 0.8 of its largest q away from all directions.
+    """
+    rng = np.random.default_rng([seed, dim])
+    while True:
+        V, B, Z = rng.standard_normal((3, dim, dim))
+        plain = gct.GaussianTransformer(np.zeros((dim, dim)), B, V)
+        shift = 0.8 * form_maximum(plain)
+        heads = np.stack([V, -shift * np.eye(dim)]), np.stack([B, np.eye(dim)])
+        A = (Z - Z.T) / 2 - sum(v @ b for v, b in zip(*heads, strict=True))
+        model = gct.GaussianTransformer(A, heads[1], heads[0])
+        stable = covariance_abscissa(model) < -0.05
+        if shift > 0 and stable and np.trace(A) > 0:
+            return model
+
+
+def certificates() -> Iterator[Row]:
+    """The form, a Lyapunov matrix, a radius of robustness and a region of attraction."""
+    for dim, allowed in CHEAP.items():
+        model, Sigma = settling_model(dim)
+        found = gct.find_equilibrium(model, Sigma)
+        works = {
+            "form": lambda: gct.certify_global_stability(model, found, method="form"),
+            "local": lambda: gct.certify_local_stability(model, found),
+        }
+        for work, certify in works.items():
+            yield _allowed(f"certificate: {work}", dim, seconds(certify, 3), allowed)
+        took = seconds(lambda: gct.robustness_radius(model, found), 3)
+        yield _allowed("certificate: robustness", dim, took, ROBUSTNESS)
+    for dim, allowed in REGION.items():
+        model = unsettled_model(dim)
+        region = gct.certify_region_of_attraction
+        took = seconds(lambda: region(model, np.eye(dim)), 1)
+        yield _allowed("certificate: region", dim, took, allowed)
+
+
+def extended() -> Iterator[Row]:
+    """The extended certificate by degree, found and checked; then the check alone."""
+    for (dim, degree), allowed in EXTENDED.items():
+        model, identity = unsettled_model(dim), np.eye(dim)
+        evidence = extended_stability(model, identity, degree)
+        verdict = "holds" if evidence.margin > 0 else "does not hold"
+        took = seconds(lambda: extended_stability(model, identity, degree), 1)
+        yield _allowed(f"extended, degree {degree}", dim, took, allowed, verdict)
+        took = seconds(lambda: check_extended(model, identity, evidence.witness), 3)
+        yield _allowed(f"check of degree {degree}", dim, took, allowed)
+
+
+def gram_programmes() -> Iterator[Row]:
+    """The programme behind it: few equations and large blocks, against Clarabel through cvxpy."""
+    for dim, degree, goal in ((2, 2, 1), (2, 4, 1), (3, 2, 1), (4, 2, 1), (2, 6, 3), (3, 4, 4)):
+        field = WhitenedField.of(WhitenedPoint(unsettled_model(dim), np.eye(dim)))
+        field = field.scaled(1 / float(np.linalg.norm(field.linear, 2)))
+        programme = FloorProgramme.of(field, dim, degree)
+        ours, theirs = programme.solve()[0], _general(programme)
+        timed = compare(programme.solve, lambda: _general(programme), 1)
+        met = timed.ratio >= goal and abs(ours - theirs) < 1e-4 * (1 + abs(theirs))
+        note = f"degree {degree}, values {ours:.6f} and {theirs:.6f}"
+        yield Row(
+            "Gram programme", dim, timed.ours, timed.theirs, "Clarabel by cvxpy", f">={goal}x",
+            met, note,
+        )  # fmt: skip
+
+
+def _general(programme: FloorProgramme) -> float:
+    """Return t by a general solver."""
+    program = lmi.Program("Gram programme")
+    left, objective, start = 0, 0, 0
+    columns = programme.matrix.tocsc()
+    for size in programme.sizes:
+        stop = start + size * (size + 1) // 2
+        if size == 1:
+            block = program.vector(1)
+            program.above(block)
+        else:
+            block = lmi.svec(program.gram(size))
+        left = left + columns[:, start:stop] @ block
+        objective = objective + programme.cost[start:stop] @ block
+        start = stop
+    program.equal(left, programme.target)
+    return LEAST_LEVEL - program.solve(minimise=objective, solver="CLARABEL").value
+
+
+def _allowed(work: str, dim: int, took: float, allowed: float, note: str = "") -> Row:
+    return Row(work, dim, took, allowed, "allowance", f"<={allowed:g} s", took <= allowed, note)
+
+
+CERTIFICATE_ROWS: dict[str, Callable[[], Iterator[Row]]] = {
+    "certificates": certificates,
+    "extended": extended,
+    "gram-programmes": gram_programmes,
+}
