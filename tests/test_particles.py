@@ -345,6 +345,18 @@ def test_collapse_is_seen():
     np.testing.assert_allclose(point.relative_gap, 0, atol=1e-6)
 
 
+@pytest.mark.parametrize("dt", [0.0, 0.5])
+def test_tokens_in_one_point_and_on_a_line_with_a_part(dt):
+    x = np.zeros((8, 3))
+    point = TokenTransformer(layer(dt=dt), relu_part()).simulate(x, [0, 0.5, 1])
+    np.testing.assert_allclose(point.gap, 0, atol=1e-5)
+    assert point.gaussian.rank == 0
+    x[:, 1] = np.arange(8)
+    line = TokenTransformer(layer(dt=dt), relu_part()).simulate(x, [0, 0.5, 1])
+    assert line.gaussian.rank == 1
+    assert np.isfinite(line.gap).all()
+
+
 def test_inputs_are_not_changed():
     x = tokens_of(10)
     x.flags.writeable = False
