@@ -12,7 +12,12 @@ for _name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
 
 from threadpoolctl import threadpool_limits  # noqa: E402
 
-from benchmarks.rows import ROWS  # noqa: E402
+from benchmarks import rows  # noqa: E402
+from benchmarks.certificates import CERTIFICATE_ROWS  # noqa: E402
+from benchmarks.design import DESIGN_ROWS  # noqa: E402
+from benchmarks.regimes import REGIME_ROWS  # noqa: E402
+
+ROWS = rows.ROWS | CERTIFICATE_ROWS | REGIME_ROWS | DESIGN_ROWS
 
 
 def main() -> int:

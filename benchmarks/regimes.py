@@ -1,21 +1,20 @@
-"""Times of boundedness, collapse and blow-up certificates: `python -m benchmarks.regimes`."""
+"""Times of boundedness, collapse and blow-up certificates, beside an allowance."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import gausscontrol as gct
-from gausscontrol.certificates.regime import (
-    certify_blow_up,
-    certify_boundedness,
-    certify_collapse,
-)
+from benchmarks.rows import Row
+from benchmarks.timing import seconds
 
-SIZES = (2, 3, 4, 6, 8)
+__all__ = ["REGIME_ROWS"]
+
+# Seconds allowed, by dimension.
+ALLOWED = {2: 0.2, 3: 0.3, 4: 0.5, 6: 2.0, 8: 8.0}
 
 
 def shared_key(dim: int, sign: float) -> gct.GaussianTransformer:
@@ -37,34 +36,30 @@ def two_heads(dim: int, sign: float) -> gct.GaussianTransformer:
     return gct.GaussianTransformer(-np.eye(dim), B + N - N.swapaxes(1, 2), V + 0.5 * K)
 
 
-def seconds(certify: Callable[..., object], model: gct.GaussianTransformer) -> tuple[float, str]:
-    """Return the median of three runs after one that compiles, and the method or "refused"."""
-    times, method = [], "refused"
-    for _ in range(4):
-        started = time.perf_counter()
-        try:
-            method = certify(model).method
-        except gct.NotCertified:
-            method = "refused"
-        times.append(time.perf_counter() - started)
-    return float(np.median(times[1:])), method
-
-
-def main() -> None:
-    """Print one line per certificate, model and size."""
+def regimes() -> Iterator[Row]:
+    """Boundedness, collapse and blow-up, by the method that certifies."""
     cases = (
-        ("boundedness, one key", certify_boundedness, shared_key, -1.0),
-        ("blow-up, one key", certify_blow_up, shared_key, 1.0),
-        ("boundedness, two heads", certify_boundedness, two_heads, -1.0),
-        ("collapse, two heads", certify_collapse, two_heads, -1.0),
-        ("blow-up, two heads", certify_blow_up, two_heads, 1.0),
+        ("boundedness, one key", gct.certify_boundedness, shared_key, -1.0),
+        ("blow-up, one key", gct.certify_blow_up, shared_key, 1.0),
+        ("boundedness, two heads", gct.certify_boundedness, two_heads, -1.0),
+        ("collapse, two heads", gct.certify_collapse, two_heads, -1.0),
+        ("blow-up, two heads", gct.certify_blow_up, two_heads, 1.0),
     )
-    with threadpool_limits(limits=1):
-        for work, certify, build, sign in cases:
-            for dim in SIZES:
-                took, method = seconds(certify, build(dim, sign))
-                print(f"{work:<26} d={dim:<3} {took * 1e3:10.2f} ms  {method}", flush=True)
+    for work, certify, build, sign in cases:
+        for dim, allowed in ALLOWED.items():
+            model = build(dim, sign)
+            took = seconds(partial(_method, certify, model), 3)
+            method = _method(certify, model)
+            yield Row(
+                work, dim, took, allowed, "allowance", f"<={allowed:g} s", took <= allowed, method
+            )
 
 
-if __name__ == "__main__":
-    main()
+def _method(certify: Callable[..., object], model: gct.GaussianTransformer) -> str:
+    try:
+        return certify(model).method
+    except gct.NotCertified:
+        return "refused"
+
+
+REGIME_ROWS: dict[str, Callable[[], Iterator[Row]]] = {"regimes": regimes}

@@ -1,4 +1,4 @@
-"""How Gaussian do tokens stay in trained models, layer by layer?
+"""How Gaussian tokens stay in trained models, layer by layer.
 
 Tokens are drawn from the Gaussian that has mean and covariance of a model's own input (embeddings,
 or patches of noise images) and sent through its layers, twice: as trained, and with the norms, the
@@ -134,6 +134,7 @@ class Progress:
         self.total, self.done = total, 0
 
     def __call__(self):
+        """Report one more layer."""
         self.done += 1
         if sys.stderr.isatty():
             bar = "#" * (30 * self.done // self.total)

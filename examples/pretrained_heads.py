@@ -170,9 +170,10 @@ def draw(results, folder):
             linewidth=0.3,
         )
         panel.set(title=name, xlabel="share of B", xlim=(-1, 1), ylim=(-1, 1), aspect="equal")
-        for x, y in ((0.95, -0.95), (-0.95, 0.95)):
-            side = {"ha": "right" if x > 0 else "left", "va": "top" if y > 0 else "bottom"}
-            panel.text(x, y, "stabilising", color="tab:green", **side)
+        for left, bottom in ((0, -1), (-1, 0)):
+            corner = plt.Rectangle((left, bottom), 1, 1, color="tab:green", alpha=0.12, zorder=0)
+            panel.add_patch(corner)
+        panel.text(-0.95, 0.95, "shaded: stabilising", color="tab:green", va="top")
         ticks = range(0, int(signs.layer.max()) + 1, max(1, int(signs.layer.max()) // 5))
         figure.colorbar(points, ax=panel, label="layer", shrink=0.7, ticks=list(ticks))
     panels[0, 0].set_ylabel("share of V")

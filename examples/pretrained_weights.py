@@ -122,7 +122,7 @@ def main(arguments=()):
         difference, size = max(map(largest_difference, layers))
         print(f"  B, V, k against raw weights: {difference:.1e} of {size:.2f}, worst layer\n")
     if folder is None:
-        print("MiniLM and a vision transformer: --download DIR (180 MB)")
+        print("MiniLM and a vision transformer: --download DIR (174 MB)")
 
 
 if __name__ == "__main__":

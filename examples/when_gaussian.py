@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,8 +31,7 @@ DEVIATIONS = (0.1, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 ROTARY_BASE = 10_000.0
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """How much is computed."""
 
     counts: tuple[int, ...]

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 import gausscontrol as gct
 from gausscontrol.certificates.balance import balanced
-from gausscontrol.certificates.regime import (
-    certify_blow_up,
-    certify_boundedness,
-    certify_collapse,
-)
+from gausscontrol.certificates.blow_up import certify_blow_up
+from gausscontrol.certificates.regime import certify_boundedness, certify_collapse
 
 CERTIFIERS = {
     "bounded": certify_boundedness,

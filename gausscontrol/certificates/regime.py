@@ -17,7 +17,6 @@ import numpy as np
 from gausscontrol.analysis.equilibrium import check_model
 from gausscontrol.certificates.balance import Balanced, balanced, check_continuous
 from gausscontrol.certificates.base import Certificate, finished
-from gausscontrol.certificates.blow_up import BlowUp, certify_blow_up
 from gausscontrol.certificates.cone import Witness
 from gausscontrol.certificates.decay import (
     Decay,
@@ -31,14 +30,7 @@ from gausscontrol.certificates.spectral import spectra, trace_of_inverse
 from gausscontrol.errors import NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = [
-    "BlowUp",
-    "Boundedness",
-    "Collapse",
-    "certify_blow_up",
-    "certify_boundedness",
-    "certify_collapse",
-]
+__all__ = ["Boundedness", "Collapse", "certify_boundedness", "certify_collapse"]
 
 # A stored number may differ from a repeated computation by this much.
 REPEATED = 1e-9

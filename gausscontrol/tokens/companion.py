@@ -96,7 +96,7 @@ def _closed_response(model, parts, depths, mean, covariance) -> MomentResponse:
 
     states, escape = run(RTOL / 10)
     table = np.stack(states, axis=-1)
-    factors = table[dim:].reshape(dim, rank, -1)
+    factors = table[dim:].reshape(dim, rank, table.shape[1])
     solution = Solution(
         table[:dim], np.einsum("irt,jrt->ijt", factors, factors), factors, None, "factor"
     )

@@ -47,11 +47,16 @@ class Norm:
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
         """Return the normalised tokens, (N, d)."""
-        centred = tokens
-        if self.kind == "layer":
-            centred = tokens - tokens.mean(axis=1, keepdims=True)
+        centred = self._centred(tokens)
         size = np.sqrt(np.mean(centred**2, axis=1, keepdims=True) + self.epsilon)
         return self.gain * centred / size + self.bias
+
+    def linear(self, tokens: np.ndarray, divisor: float) -> np.ndarray:
+        """Return the norm with a fixed divisor, (N, d)."""
+        return self.gain * self._centred(tokens) / divisor + self.bias
+
+    def _centred(self, tokens: np.ndarray) -> np.ndarray:
+        return tokens - tokens.mean(axis=1, keepdims=True) if self.kind == "layer" else tokens
 
     def fold(self, W: np.ndarray, divisor: float) -> np.ndarray:
         """Return W diag(gain) P / divisor, P the centring or I.
@@ -71,10 +76,6 @@ class Norm:
         if self.kind == "layer":
             folded = folded - folded.mean(axis=-1, keepdims=True)
         return folded
-
-    def linear(self, tokens: np.ndarray, divisor: float) -> np.ndarray:
-        """Return the norm with a fixed divisor, (N, d)."""
-        return self.fold(np.eye(tokens.shape[1]), divisor).dot(tokens.T).T + self.bias
 
 
 class Rotary(NamedTuple):

@@ -25,6 +25,7 @@ from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.tokens.feedforward import FeedForward
 from gausscontrol.tokens.layouts import raw_layers
 from gausscontrol.tokens.pretrained import LayerWeights
+from gausscontrol.tokens.statistics import read_tokens
 from gausscontrol.tokens.tensors import read_config, read_tensors
 
 __all__ = ["PretrainedLayer", "read_layers"]
@@ -81,7 +82,7 @@ class PretrainedLayer:
         ShapeError, ParameterError
             If the tokens are not real and of dimension d.
         """
-        raw, z = self.raw, np.asarray(tokens, dtype=float)
+        raw, z = self.raw, read_tokens(tokens, self.raw.dim)
         if not raw.post_norm:
             z = raw.norms[0].linear(z, self.divisor)
         return raw.scales[0] * raw.attention(z, rotary=False, causal=False, head=head)
