@@ -1,5 +1,6 @@
 """Gaussian Transformer dynamics for python-control: analysis, certificates, responses."""
 
+from gausscontrol import tokens
 from gausscontrol._version import __version__
 from gausscontrol.analysis.equilibrium import Equilibrium, existence_bounds, place_mean
 from gausscontrol.analysis.feedback import covariance_lqr
@@ -53,6 +54,7 @@ from gausscontrol.plots import (
     region_plot,
     spectrum_plot,
     steering_plot,
+    token_plot,
 )
 from gausscontrol.synthesis.design import design
 from gausscontrol.synthesis.design_result import Design
@@ -136,6 +138,8 @@ __all__ = [
     "spectrum_plot",
     "steer",
     "steering_plot",
+    "token_plot",
+    "tokens",
     "unpack",
     "unvech",
     "vech",

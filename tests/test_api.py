@@ -50,6 +50,36 @@ SIGNATURES = {
     "riccati": "A B Q R= * method=",
     "bernoulli": "A G * method=",
     "covariance_lqr": "model equilibrium Q R inputs=",
+    # Interconnections
+    "exact_linearize": "sys x0 u0= *",
+    # Certificates
+    "certify_global_stability": "model equilibrium * method= degree= rigorous=",
+    "certify_semiglobal_stability": "model equilibrium Sigma0",
+    "certify_local_stability": "model equilibrium * vertices= lyapunov_matrix=",
+    "robustness_radius": "model equilibrium",
+    "certify_region_of_attraction": "model equilibrium * method=",
+    "certify_boundedness": "model",
+    "certify_collapse": "model",
+    "certify_blow_up": "model Sigma0=",
+    "classify": "model * sdp=",
+    "GlobalStability.lyapunov_function": "self Sigma",
+    "RegionOfAttraction.contains": "self Sigma",
+    "BlowUp.time_bound": "self Sigma0",
+    "Certificate.verify": "self rigorous=",
+    # Design
+    "design": "target * A= B= V= free= decay_rate= mean_decay_rate= norm_bound= n_heads= dt= "
+    "constraints= objective= initial= solver= verbose=",
+    # Steering
+    "steer": "start goal duration * actuators= model= rank=",
+    "SteeringPlan.parameters": "self t",
+    "SteeringPlan.inputs": "self timepts",
+    "SteeringPlan.mean": "self t",
+    "SteeringPlan.covariance": "self t",
+    "SteeringPlan.response": "self timepts",
+    "SteeringPlan.layers": "self n kind=",
+    "is_reachable": "start goal",
+    "bures_wasserstein": "P Q",
+    "optimal_transport_map": "S0 S1",
 }
 
 DEFAULTS = {
@@ -62,6 +92,11 @@ DEFAULTS = {
     "analyze": {"equilibrium": None, "inputs": ("b",), "outputs": None},
     "lyapunov": {"method": "slycot"},
     "covariance_lqr": {"inputs": ("A",)},
+    "certify_global_stability": {"method": "auto", "degree": None, "rigorous": False},
+    "certify_region_of_attraction": {"method": "auto"},
+    "classify": {"sdp": True},
+    "design": {"free": ("V",), "dt": 0, "n_heads": None},
+    "SteeringPlan.layers": {"kind": "residual"},
 }
 
 MODEL = ("A", "B", "V", "b", "k", "dt", "name", "dim", "n_heads")

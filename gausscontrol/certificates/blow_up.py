@@ -21,6 +21,7 @@ from gausscontrol.certificates.balance import Balanced, balanced, check_continuo
 from gausscontrol.certificates.base import Certificate, finished
 from gausscontrol.certificates.comparison import EPS, Growth, pencil_bounds
 from gausscontrol.certificates.cone import LARGEST_CONE, Search, pencil, witness_growth
+from gausscontrol.certificates.rigorous_blow_up import prove_blow_up
 from gausscontrol.certificates.spectral import spectra, spectral_growth, spectral_level
 from gausscontrol.certificates.subspace import (
     Plane,
@@ -175,6 +176,10 @@ class BlowUp(Certificate):
             G = None if self.multiplier is None else found.multiplier_to_balanced(self.multiplier)
             again = [g for g, _ in witness_growth(found.model, found.to_balanced(self.P), G)]
         return any(g and _agrees(g.scaled(found.depth), self._growth) for g in again)
+
+    def _prove(self) -> bool:
+        """Repeat it in ball arithmetic."""
+        return prove_blow_up(self)
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""

@@ -26,6 +26,7 @@ from gausscontrol.certificates.decay import (
     programmes,
     trace_factor,
 )
+from gausscontrol.certificates.rigorous_regime import prove_boundedness, prove_collapse
 from gausscontrol.certificates.spectral import spectra, trace_of_inverse
 from gausscontrol.errors import NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
@@ -74,6 +75,10 @@ class Boundedness(Certificate):
             return False
         return self.scope == "covariance" or mean_margin(found, offer.reach) > 0
 
+    def _prove(self) -> bool:
+        """Repeat it in ball arithmetic."""
+        return prove_boundedness(self)
+
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
         return [
@@ -113,6 +118,10 @@ class Collapse(Certificate):
         if not rate >= (1 - REPEATED) * self.rate > 0:
             return False
         return self.scope == "covariance" or mean_margin(found, 0.0) > 0
+
+    def _prove(self) -> bool:
+        """Repeat it in ball arithmetic."""
+        return prove_collapse(self)
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""

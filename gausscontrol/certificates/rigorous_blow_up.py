@@ -33,7 +33,7 @@ from gausscontrol.certificates.rigorous_regime import (
     cone_remainder,
     trace_vector,
 )
-from gausscontrol.certificates.spectral import spectra
+from gausscontrol.certificates.spectral import original_key, spectra
 from gausscontrol.linalg.balls import (
     alternates,
     block_matrix,
@@ -106,7 +106,7 @@ def _spectral(certificate: BlowUp, model: ExactModel) -> bool:
     """B A + A^T B >= 2 a B and B V + V^T B >= 2 (k + e) B, with no loss."""
     found = balanced(certificate.model)
     numbers = spectra(found)
-    head = None if numbers is None else common_key_of(model, found.to_original(numbers.B))
+    head = None if numbers is None else common_key_of(model, original_key(found, numbers))
     if head is None:
         return False
     linear, quadratic = head.B * model.A, head.B * head.V
@@ -185,7 +185,7 @@ def _single_head(certificate: BlowUp, model: ExactModel) -> tuple[BallMatrix, Ba
         return model.B[0], model.V[0]
     found = balanced(certificate.model)
     numbers = spectra(found)
-    head = None if numbers is None else common_key_of(model, found.to_original(numbers.B))
+    head = None if numbers is None else common_key_of(model, original_key(found, numbers))
     return (head.B, head.V) if head is not None and head.is_exact else None
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from gausscontrol.certificates.balance import balanced
 from gausscontrol.certificates.exact_model import ExactModel, exact_gain, matrix_sum, working
-from gausscontrol.certificates.spectral import spectra
+from gausscontrol.certificates.spectral import original_key, spectra
 from gausscontrol.errors import MatrixEquationError
 from gausscontrol.linalg.ball_forms import form_matrix, pair_form, symmetric_map, vech
 from gausscontrol.linalg.balls import (
@@ -144,7 +144,7 @@ def _comparison(
         numbers = spectra(found)
         if numbers is None:
             return None
-        shown = _Shown(found.to_original(numbers.B), True)
+        shown = _Shown(original_key(found, numbers), True)
         proved = _spectral_decay(exact_model, model, shown.weight, gain)
     else:
         shown = _Shown(symmetrise(certificate.P), False)

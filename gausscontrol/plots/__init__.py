@@ -12,6 +12,7 @@ from gausscontrol.plots.phase import phase_plot
 from gausscontrol.plots.region import region_plot
 from gausscontrol.plots.spectrum import spectrum_plot
 from gausscontrol.plots.steering import steering_plot
+from gausscontrol.plots.tokens import token_plot
 
 __all__ = [
     "PICTURES",
@@ -23,6 +24,7 @@ __all__ = [
     "save_picture",
     "spectrum_plot",
     "steering_plot",
+    "token_plot",
 ]
 
 # What the command line writes.

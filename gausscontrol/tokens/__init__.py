@@ -6,7 +6,10 @@ from gausscontrol.tokens.feedforward import Closure, FeedForward
 from gausscontrol.tokens.gap import Gap
 from gausscontrol.tokens.particles import TokenTransformer
 from gausscontrol.tokens.response import TokenResponse
+from gausscontrol.tokens.signs import MimeticSigns, mimetic_signs
 from gausscontrol.tokens.statistics import Gaussianity, mardia
+from gausscontrol.tokens.tensors import read_tensors
+from gausscontrol.tokens.weights import PretrainedLayer, read_layers
 
 __all__ = [
     "Closure",
@@ -15,9 +18,14 @@ __all__ = [
     "Gap",
     "GapEstimate",
     "Gaussianity",
+    "MimeticSigns",
+    "PretrainedLayer",
     "TokenResponse",
     "TokenTransformer",
     "closure_system",
     "gap_estimate",
     "mardia",
+    "mimetic_signs",
+    "read_layers",
+    "read_tensors",
 ]
