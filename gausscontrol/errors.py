@@ -53,7 +53,7 @@ class NotCertified(GausscontrolError):
 
 
 class SolverError(GausscontrolError):
-    """A solver of semidefinite programmes returned no point that can be used.
+    """A semidefinite programme gave no point that can be used.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ SIGNATURES = {
     "bernoulli": "A G * method=",
     "covariance_lqr": "model equilibrium Q R inputs=",
     # Interconnections
-    "exact_linearize": "sys x0 u0= *",
+    "exact_linearize": "sys x0 u0= * **",
     # Certificates
     "certify_global_stability": "model equilibrium * method= degree= rigorous=",
     "certify_semiglobal_stability": "model equilibrium Sigma0",

@@ -43,7 +43,7 @@ REPEATED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class BlowUp(Certificate):
-    """Covariances beyond a threshold escape to infinity at a finite depth.
+    """Covariances beyond a threshold escape at a finite depth.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class BlowUp(Certificate):
     uncertainty: float = 0.0
 
     def level(self, Sigma0: ArrayLike) -> float:
-        """Return y of a covariance, a lower bound that rounding was subtracted from.
+        """Return y of a covariance, less what rounding may have added.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ REPEATED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Boundedness(Certificate):
-    """Every covariance exists for all depths and is bounded in the end.
+    """Every covariance exists for all depths and stays bounded.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ AUTO_PROGRAM = 4
 
 @dataclass(frozen=True, eq=False)
 class RegionOfAttraction(Certificate):
-    """Every covariance in a sublevel set of V converges to the equilibrium.
+    """Every covariance in a sublevel set of V converges.
 
     The margin is a rate: V decreases at least like exp(-margin t) on the whole region. [1/t]
 

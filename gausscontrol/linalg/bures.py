@@ -16,14 +16,22 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
 from gausscontrol.linalg.arrays import real_vector
-from gausscontrol.linalg.symmetric import covariance_matrix, factor, symmetrise
+from gausscontrol.linalg.symmetric import (
+    PSD_TOLERANCE,
+    RANK_TOLERANCE,
+    covariance_matrix,
+    factor,
+    symmetrise,
+)
 
 __all__ = [
     "align",
     "bures_wasserstein",
     "equilibrated_factor",
     "optimal_transport_map",
+    "ranked_factor",
     "read_pair",
+    "relative_spectrum",
 ]
 
 # Eigenvalues of a correlation matrix up to this multiple of d eps are rounding of its entries.
@@ -72,11 +80,74 @@ def equilibrated_factor(covariance: np.ndarray) -> np.ndarray:
     8 d times the machine precision are rounding of its entries; their roots would be errors of
     1e-8.
     """
-    scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    safe = np.where(scale > 0, scale, 1.0)
-    values, vectors = np.linalg.eigh(covariance / safe[:, None] / safe)
+    scale, values, vectors = _equilibrated(covariance)
     keep = values > ROUNDING * len(values) * np.finfo(float).eps * values[-1]
     return scale[:, None] * vectors[:, keep] * np.sqrt(values[keep])
+
+
+def _equilibrated(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return standard deviations, and eigenvalues and vectors of the correlation matrix."""
+    scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    safe = np.where(scale > 0, scale, np.inf)
+    return scale, *np.linalg.eigh(covariance / safe[:, None] / safe)
+
+
+def _counted(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a scale of the coordinates and the spectrum by which the rank counts."""
+    scale, values, vectors = _equilibrated(covariance)
+    if values[0] < -PSD_TOLERANCE * values[-1]:
+        # No covariance has such correlations: some variances are nothing but rounding.
+        scale = np.ones(len(values))
+        values, vectors = np.linalg.eigh(covariance)
+    return scale, np.maximum(values, 0.0), vectors
+
+
+def relative_spectrum(covariance: np.ndarray) -> np.ndarray:
+    """Return the eigenvalues that count towards the rank, over the largest.
+
+    Parameters
+    ----------
+    covariance : (d, d) ndarray
+        Symmetric positive semidefinite. [x]^2
+
+    Returns
+    -------
+    (d,) ndarray
+        Those of the correlation matrix, largest first, so that the units of the coordinates do
+        not decide; zeros for a zero covariance.
+    """
+    values = _counted(covariance)[1][::-1]
+    return values / values[0] if values[0] else values
+
+
+def ranked_factor(covariance: np.ndarray, rank: int | None = None) -> np.ndarray:
+    """Return L of full column rank with L L^T equal to a covariance.
+
+    Parameters
+    ----------
+    covariance : (d, d) ndarray
+        Symmetric positive semidefinite. [x]^2
+    rank : int, optional
+        Number of columns; default: the number of eigenvalues of the correlation matrix above 1e-13
+        of the largest.
+
+    Returns
+    -------
+    (d, r) ndarray
+        [x]
+
+    Notes
+    -----
+    A rank that the correlation matrix does not have, to 1e-10, is taken from the covariance: what
+    is left out is then small beside its largest eigenvalue.
+    """
+    scale, values, vectors = _counted(covariance)
+    if rank is None:
+        rank = int((values > RANK_TOLERANCE * values[-1]).sum())
+    elif 0 < rank < values.size and values[-rank - 1] > PSD_TOLERANCE * values[-1]:
+        return factor(covariance, rank)
+    keep = slice(values.size - rank, None)
+    return (scale[:, None] * vectors[:, keep] * np.sqrt(values[keep]))[:, ::-1]
 
 
 def bures_wasserstein(P: ArrayLike | tuple, Q: ArrayLike | tuple) -> float:
@@ -141,7 +212,7 @@ def _covariance_distance(S0: np.ndarray, S1: np.ndarray) -> float:
 
 
 def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
-    """Compute the matrix that carries N(0, S0) to N(0, S1) at least cost.
+    """Return the matrix that carries N(0, S0) to N(0, S1) cheapest.
 
     T S0 T^T = S1 with E |T x - x|^2 = W2^2. For S0 > 0 it is the symmetric matrix
     S0^(-1/2) (S0^(1/2) S1 S0^(1/2))^(1/2) S0^(-1/2).
@@ -169,7 +240,8 @@ def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
     -----
     Theory 6: T = L1 Q L0^+, with factors of full column rank aligned by Procrustes. It is
     symmetric where S0 > 0 and where both ranges are the same; between different ranges a
-    symmetric T need not exist. Ranks count eigenvalues above 1e-13 of the largest.
+    symmetric T need not exist. Ranks count eigenvalues of the correlation matrix above 1e-13 of
+    the largest, whatever the units of the coordinates.
 
     Examples
     --------
@@ -181,16 +253,25 @@ def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
     >>> bool(np.allclose(T, np.diag([0.5, 2.0, 0.0])))
     True
     """
+    for name, value in (("S0", S0), ("S1", S1)):
+        if _is_pair(value):
+            raise ShapeError(
+                f"{name}: expected a covariance (d x d), found a pair; the map of the deviations "
+                "does not depend on means, so pass the covariances alone"
+            )
     start = covariance_matrix(S0, "S0")
     goal = covariance_matrix(S1, "S1", len(start))
-    L0, L1 = factor(start), factor(goal)
+    L0, L1 = ranked_factor(start), ranked_factor(goal)
     if L0.shape[1] < L1.shape[1]:
         raise UnreachableError(
             f"S1: expected rank at most {L0.shape[1]}, that of S0, found rank {L1.shape[1]}; no "
             "map raises a rank, so swap the arguments or add covariance to S0"
         )
-    transport = align(L0, L1) @ np.linalg.pinv(L0, rcond=0)
-    return symmetrise(transport) if L0.shape[1] == len(start) else transport
+    if L0.shape[1] == len(start):
+        # Rows of L0 in units of their own, so that the inverse is as accurate as L0.
+        scale = np.linalg.norm(L0, axis=1)
+        return symmetrise(np.linalg.solve((L0 / scale[:, None]).T, align(L0, L1).T).T / scale)
+    return align(L0, L1) @ np.linalg.pinv(L0, rcond=0)
 
 
 def read_pair(
@@ -222,6 +303,8 @@ def read_pair(
     if not _is_pair(value):
         return None, covariance_matrix(value, name, dim)
     mean, covariance = value
+    if np.ndim(covariance) == 1 and np.size(covariance) == 1:
+        covariance = np.reshape(covariance, (1, 1))
     covariance = covariance_matrix(covariance, f"{name} covariance", dim)
     return real_vector(mean, f"{name} mean", len(covariance)), covariance
 
@@ -233,4 +316,5 @@ def _is_pair(value: Any) -> bool:
         shapes = np.ndim(value[0]), np.ndim(value[1])
     except ValueError:  # ragged, which is refused where it is read
         return True
-    return shapes != (1, 1)  # two rows are a matrix
+    # Two rows are a matrix, but [0], [1] are a mean and a variance, no 2 x 1 matrix.
+    return shapes != (1, 1) or len(value[0]) == len(value[1]) == 1

@@ -40,7 +40,7 @@ def steering_plot(
     ax: Any = None,
     title: str | None = None,
 ) -> ct.ControlPlot:
-    """Plot the path of a steering plan and the norms of its parameters.
+    """Plot the path of a steering plan and its parameter norms.
 
     Above, confidence ellipses of the planned Gaussians, coloured by depth, with the Gaussians
     after each layer dashed on top. Below, the spectral norms of b and of the steered parameter

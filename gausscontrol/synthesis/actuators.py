@@ -19,12 +19,14 @@ The mean then follows by b.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gausscontrol.errors import ParameterError
 from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.synthesis.crossings import dips, resolved
 
 __all__ = ["ACTUATORS", "Actuation"]
 
@@ -144,32 +146,47 @@ class Actuation:
         determinant = np.linalg.det(square / size) if single and self.channel == "V" and size else 1
         return float(values[-1] / size) if size else 0.0, float(determinant) if single else np.nan
 
-    def check(self, factors: list[np.ndarray], depths: np.ndarray) -> None:
+    def check(self, factor_at: Callable[[float], np.ndarray], depths: np.ndarray) -> None:
         """Refuse an actuator that is singular somewhere along a path.
 
         Parameters
         ----------
-        factors : list of (d, r) ndarray
-            At the depths.
+        factor_at : callable
+            t -> L (d, r).
         depths : (N,) ndarray
-            [t]
+            Where to look first; dips between them are followed to the bottom. [t]
 
         Raises
         ------
         ParameterError
             If it is.
         """
-        before = np.nan
+        if self.channel == "A":
+            return
+        depths, factors = resolved(factor_at, depths)
+        rank, before, margins = factors[0].shape[1], np.nan, []
         for t, L in zip(depths, factors, strict=True):
             margin, determinant = self.condition(L)
             if margin < SINGULAR:
-                raise ParameterError(self._refusal(L.shape[1], f"at depth {t:.6g}", margin))
+                raise ParameterError(self._refusal(rank, f"at depth {t:.6g}", margin))
             if determinant * before < 0:
-                raise ParameterError(self._refusal(L.shape[1], f"before depth {t:.6g}", 0.0))
+                raise ParameterError(self._refusal(rank, f"before depth {t:.6g}", 0.0))
             before = determinant
+            margins.append(margin)
+
+        def signed(t: float) -> float:
+            # A determinant that has changed sign makes the margin negative: the dip goes on below
+            # zero instead of turning back there.
+            margin, determinant = self.condition(factor_at(t))
+            return -margin if determinant * before < 0 else margin
+
+        for t, margin in dips(signed, depths, np.array(margins)):
+            if margin < SINGULAR:
+                raise ParameterError(self._refusal(rank, f"at depth {t:.6g}", max(margin, 0.0)))
 
     def _refusal(self, rank: int, where: str, margin: float) -> str:
         dim, heads = self.model.dim, self.model.n_heads
+        heads_word = "head" if heads == 1 else "heads"
         if self.channel == "V":
             return (
                 f"actuators: attention needs L^T B L nonsingular along the path, found it singular "
@@ -179,7 +196,7 @@ class Actuation:
         if heads * rank < dim:
             return (
                 f"actuators: keys need full rank r = d = {dim} with one head, or h r >= d, found "
-                f"rank {rank} and {heads} head(s): values only reach the range of V L; use "
+                f"rank {rank} and {heads} {heads_word}: values only reach the range of V L; use "
                 "feedforward or attention"
             )
         return (

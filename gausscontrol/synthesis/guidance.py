@@ -20,10 +20,9 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.arrays import real_array
-from gausscontrol.linalg.bures import align
-from gausscontrol.linalg.symmetric import factor
+from gausscontrol.linalg.bures import align, ranked_factor
 from gausscontrol.model.moments import MomentField, unpack
-from gausscontrol.synthesis.reach import read_gaussian
+from gausscontrol.synthesis.reach import lacks_rank, numerical_rank, read_gaussian
 from gausscontrol.systems.arguments import depth_grid
 from gausscontrol.systems.integrate import FactorFlow, integrate
 from gausscontrol.systems.iosys import moment_system
@@ -33,7 +32,7 @@ from gausscontrol.systems.trajectory import Solution, Task, solve
 if TYPE_CHECKING:
     from gausscontrol.synthesis.plan import SteeringPlan
 
-__all__ = ["controller", "corrected", "read_gain", "response"]
+__all__ = ["controller", "corrected", "read_current", "read_gain", "response"]
 
 # Default gain times duration: errors made at the start are e^-10 of their size at the goal.
 GAIN = 10.0
@@ -90,13 +89,12 @@ def controller(plan: SteeringPlan, gain: float, name: str) -> ct.NonlinearIOSyst
 
     def law(t, x, u, params):
         mean, covariance = unpack(u)
-        values, vectors = np.linalg.eigh(covariance)
-        keep = slice(plan.dim - plan.rank, None)
-        if plan.rank and not values[keep][0] > 0:
+        if lacks_rank(covariance, plan.rank):
             # python-control probes an interconnection at zero to find algebraic loops; there is
             # nothing to correct at a covariance that has lost its rank.
             return plan.inputs(min(t, plan.duration))[:, 0]
-        return plan._input(corrected(plan, t, mean, vectors[:, keep] * np.sqrt(values[keep]), gain))
+        L = ranked_factor(covariance, plan.rank)
+        return plan._input(corrected(plan, t, mean, L, gain))
 
     return ct.nlsys(None, law, inputs=system.output_labels, outputs=system.input_labels, name=name)
 
@@ -146,13 +144,27 @@ def _initial(plan: SteeringPlan, t: float, initial: Any) -> tuple[np.ndarray, np
         point = plan.path.point(t)
         return point.mean, point.factor
     mean, covariance = read_gaussian(initial, "initial", plan.dim)
-    L = factor(covariance)
+    L = ranked_factor(covariance)
     if L.shape[1] != plan.rank:
-        raise ParameterError(
-            f"initial: expected rank {plan.rank}, that of the plan, found rank {L.shape[1]}; rank "
-            "is invariant along (1)"
-        )
+        raise _other_rank("initial", plan.rank, L.shape[1])
     return mean, L
+
+
+def read_current(
+    plan: SteeringPlan, mean: ArrayLike, covariance: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the current mean and a factor of the plan's rank, or refuse a lower one."""
+    mean, covariance = read_gaussian((mean, covariance), "current", plan.dim)
+    if lacks_rank(covariance, plan.rank):
+        raise _other_rank("covariance", plan.rank, numerical_rank(covariance))
+    return mean, ranked_factor(covariance, plan.rank)
+
+
+def _other_rank(name: str, expected: int, found: int) -> ParameterError:
+    return ParameterError(
+        f"{name}: expected rank {expected}, that of the plan, found rank {found}; rank is "
+        "invariant along (1)"
+    )
 
 
 def _applied(plan, times, solution: Solution, gain: float | None) -> np.ndarray:

@@ -11,7 +11,7 @@ layers. `steering` makes plans.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import control as ct
@@ -20,13 +20,13 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
-from gausscontrol.linalg.symmetric import factor
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.synthesis import guidance, layers, sensitivity
 from gausscontrol.synthesis.actuators import ACTUATORS, Actuation
+from gausscontrol.synthesis.crossings import highest
 from gausscontrol.synthesis.paths import Geodesic, Path
-from gausscontrol.synthesis.reach import rank_note, read_ends, read_gaussian
+from gausscontrol.synthesis.reach import rank_note, read_ends
 from gausscontrol.systems.response import MomentResponse
 
 __all__ = ["SteeringPlan", "parameter_norm"]
@@ -103,9 +103,21 @@ class SteeringPlan:
 
     @cached_property
     def peak_norms(self) -> dict[str, float]:
-        """Largest spectral norms along the depth of b and the steered parameter, by name."""
-        models = [self.parameters(t) for t in self.samples]
-        return {key: max(parameter_norm(model, key) for model in models) for key in self.channels}
+        """Largest spectral norms along the depth of b and the steered parameter, by name.
+
+        Looked for at the samples, and followed to the top from the highest of them.
+        """
+        depths = self.samples
+        models = [self.parameters(t) for t in depths]
+        peaks = {}
+        for key in self.channels:
+            norms = np.array([parameter_norm(model, key) for model in models])
+            norm = partial(self._norm, key)
+            peaks[key] = highest(norm, depths, norms)
+        return peaks
+
+    def _norm(self, key: str, t: float) -> float:
+        return parameter_norm(self.parameters(t), key)
 
     @cached_property
     def residual(self) -> float:
@@ -283,11 +295,17 @@ class SteeringPlan:
         Raises
         ------
         ShapeError, ParameterError
-            If the moments are invalid, or the gain is negative.
+            If the depth or the moments are invalid, the rank is below that of the plan, or the gain
+            is negative.
         """
-        mean, covariance = read_gaussian((mean, covariance), "current", self.dim)
-        L = factor(covariance, self.rank)
-        return self._shifted(guidance.corrected(self, t, mean, L, guidance.read_gain(self, gain)))
+        depth = real_array(t, "t")
+        if depth.ndim:
+            raise ShapeError(f"t: expected one depth, found shape {depth.shape}; pass a number")
+        if depth < 0:
+            raise ParameterError(f"t: expected a depth of at least 0, found {float(depth):.6g}")
+        mean, L = guidance.read_current(self, mean, covariance)
+        gain = guidance.read_gain(self, gain)
+        return self._shifted(guidance.corrected(self, float(depth), mean, L, gain))
 
     def controller(
         self, *, gain: float | None = None, name: str = "steering"

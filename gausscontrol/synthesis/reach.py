@@ -2,8 +2,8 @@
 
     N(m0, S0) -> N(m1, S1)  by some depth-varying parameters   <=>   rank S0 = rank S1
 
-Ranks are decided as everywhere in the package, by counting the eigenvalues of a covariance above
-1e-13 of the largest.
+Ranks are decided by counting the eigenvalues of the correlation matrix above 1e-13 of the largest,
+so that the units of coordinates do not matter.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
-from gausscontrol.linalg.bures import align, read_pair
-from gausscontrol.linalg.symmetric import RANK_TOLERANCE, factor, positive_spectrum
+from gausscontrol.linalg.bures import align, ranked_factor, read_pair, relative_spectrum
+from gausscontrol.linalg.symmetric import RANK_TOLERANCE, positive_spectrum
 from gausscontrol.model.moments import read_moments, state_dim
 
 __all__ = [
     "Ends",
     "is_reachable",
+    "lacks_rank",
     "numerical_rank",
     "of_rank",
     "rank_note",
@@ -67,8 +68,9 @@ def is_reachable(start: ArrayLike | tuple, goal: ArrayLike | tuple) -> bool:
 
     Notes
     -----
-    Theory 6. The rank counts eigenvalues above 1e-13 of the largest; `steer` says in its
-    error on which side of that tolerance a near-singular covariance fell.
+    Theory 6. The rank counts eigenvalues of the correlation matrix above 1e-13 of the largest,
+    whatever the units of the coordinates; `steer` says in its error on which side of that tolerance
+    a near-singular covariance fell.
 
     Examples
     --------
@@ -107,8 +109,9 @@ def read_ends(start, goal, rank: int | None) -> Ends:
             _check_rank(rank, S, name)
     elif numerical_rank(S0) != numerical_rank(S1):
         raise UnreachableError(_refusal(S0, S1))
-    L0 = factor(S0, rank)
-    return Ends(mean0, mean1, L0, align(L0, factor(S1, rank)))
+    L0, L1 = ranked_factor(S0, rank), ranked_factor(S1, rank)
+    # Alignment rounds, and what does not move should not.
+    return Ends(mean0, mean1, L0, L0 if np.array_equal(S0, S1) else align(L0, L1))
 
 
 def of_rank(covariance: np.ndarray, L: np.ndarray) -> np.ndarray:
@@ -118,12 +121,19 @@ def of_rank(covariance: np.ndarray, L: np.ndarray) -> np.ndarray:
 
 def numerical_rank(covariance: np.ndarray) -> int:
     """Return the number of eigenvalues above the tolerance."""
-    return int((_relative_spectrum(covariance) > RANK_TOLERANCE).sum())
+    return int((relative_spectrum(covariance) > RANK_TOLERANCE).sum())
 
 
-def _relative_spectrum(covariance: np.ndarray) -> np.ndarray:
+def lacks_rank(covariance: np.ndarray, rank: int) -> bool:
+    """Tell whether the last eigenvalue that should count is nothing but rounding."""
+    return rank > 0 and bool(relative_spectrum(covariance)[rank - 1] < len(covariance) * COUNTED)
+
+
+def _left_out(covariance: np.ndarray, rank: int) -> float:
+    """Return the share of the largest eigenvalue left out, in the better of both scales."""
     values = positive_spectrum(covariance, "covariance")[0][::-1]
-    return values / values[0] if values[0] else values
+    share = values[rank] / values[0] if values[0] else 0.0
+    return float(min(relative_spectrum(covariance)[rank], share))
 
 
 def _check_rank(rank: int, covariance: np.ndarray, name: str) -> None:
@@ -133,18 +143,23 @@ def _check_rank(rank: int, covariance: np.ndarray, name: str) -> None:
             f"rank: expected an integer from 0 to {dim}, found {rank!r}; "
             "leave it out to have ranks counted"
         )
-    shares = _relative_spectrum(covariance)
-    if rank < dim and shares[rank] > LEFT_OUT:
+    if rank < dim and (share := _left_out(covariance, rank)) > LEFT_OUT:
         raise UnreachableError(
-            f"rank: {name} cannot count as rank {rank}, since its singular value {rank + 1} is "
-            f"{shares[rank]:.2g} of the largest, above {LEFT_OUT:g}; project it first if that is "
+            f"rank: {name} cannot count as rank {rank}, since its {_ordinal(rank + 1)} singular "
+            f"value is {share:.2g} of the largest, above {LEFT_OUT:g}; project it first if that is "
             "meant"
         )
-    if rank and shares[rank - 1] < dim * COUNTED:
+    if lacks_rank(covariance, rank):
+        share = relative_spectrum(covariance)[rank - 1]
         raise UnreachableError(
-            f"rank: {name} cannot count as rank {rank}, since its singular value {rank} is "
-            f"{shares[rank - 1]:.2g} of the largest, below rounding; pass a lower rank"
+            f"rank: {name} cannot count as rank {rank}, since its {_ordinal(rank)} singular value "
+            f"is {share:.2g} of the largest, below rounding; pass a lower rank"
         )
+
+
+def _ordinal(number: int) -> str:
+    words = ("first", "second", "third", "fourth", "fifth", "sixth")
+    return words[number - 1] if number <= len(words) else f"{number}th"
 
 
 def _refusal(S0: np.ndarray, S1: np.ndarray) -> str:
@@ -153,27 +168,27 @@ def _refusal(S0: np.ndarray, S1: np.ndarray) -> str:
     advice = "change one of them"
     if sides:
         advice = f"pass rank={min(ranks)} or rank={max(ranks)} if that side is wrong"
-    values = f"{_shown(S0)} [x]^2 of the start and {_shown(S1)} [x]^2 of the goal"
+    values = f"{_shown(S0)} of the start's and {_shown(S1)} of the goal's correlation matrix"
     return (
         f"goal: rank {ranks[0]} cannot become rank {ranks[1]}: rank is invariant along (1); "
-        f"singular values {values}, tolerance {RANK_TOLERANCE:g} of the largest; "
+        f"relative singular values {values}, tolerance {RANK_TOLERANCE:g} of the largest; "
         f"{'; '.join([*sides, advice])}"
     )
 
 
 def rank_note(covariance: np.ndarray, name: str) -> str:
     """Say on which side of the tolerance the deciding singular values fall, if near it."""
-    shares = _relative_spectrum(covariance)
+    shares = relative_spectrum(covariance)
     notes = []
     for i, share in enumerate(shares, start=1):
-        if RANK_TOLERANCE / NEAR < share <= RANK_TOLERANCE:
-            notes.append(f"singular value {i} of the {name}, {share:.2g} of the largest, is below")
-        elif RANK_TOLERANCE < share < RANK_TOLERANCE * NEAR:
-            notes.append(f"singular value {i} of the {name}, {share:.2g} of the largest, is above")
-    return ", ".join(f"{note} the tolerance" for note in notes)
+        if RANK_TOLERANCE / NEAR < share < RANK_TOLERANCE * NEAR:
+            side = "above" if share > RANK_TOLERANCE else "below"
+            which = f"{_ordinal(i)} singular value of the {name}"
+            notes.append(f"{which}, {share:.2g} of the largest, is {side} the tolerance")
+    return ", ".join(notes)
 
 
 def _shown(covariance: np.ndarray) -> str:
-    values = positive_spectrum(covariance, "covariance")[0][::-1]
+    values = relative_spectrum(covariance)
     shown = ", ".join(f"{value:.3g}" for value in values[:8])
     return f"({shown}{', ...' if values.size > 8 else ''})"

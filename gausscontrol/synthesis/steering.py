@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
 from gausscontrol.linalg.arrays import real_array
-from gausscontrol.linalg.symmetric import factor
+from gausscontrol.linalg.bures import ranked_factor
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.synthesis.actuators import ACTUATORS, Actuation
 from gausscontrol.synthesis.curves import UserPath
@@ -58,8 +58,8 @@ def steer(
         them are kept small. By default all are zero, except B = I rank / tr Sigma(0) for attention
         and V = I / duration for keys.
     rank : int, optional
-        Rank at which both covariances count, where counting eigenvalues above 1e-13 of the
-        largest would be wrong.
+        Rank at which both covariances count, where counting eigenvalues of the correlation matrix
+        above 1e-13 of the largest would be wrong.
     path : callable or sequence, optional
         t -> (mean, covariance) on [0, duration], or (mean, factor) with r < d columns; or Gaussians
         to pass through, start and goal not among them. By default the Bures-Wasserstein geodesic.
@@ -114,9 +114,23 @@ def steer(
         path=route,
         actuation=actuation,
     )
-    factors = [route.point(float(t)).factor for t in plan.samples]
-    actuation.check(factors, plan.samples)
+    actuation.check(lambda t: route.point(t).factor, plan.samples)
+    _check_energy(plan)
     return plan
+
+
+def _check_energy(plan: SteeringPlan) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        energy = plan.energy
+        moves = any(
+            not np.array_equal(*parts) for parts in zip(plan.start, plan.goal, strict=True)
+        )
+    if not np.isfinite(energy) or (energy == 0 and moves):
+        side = "short" if not np.isfinite(energy) else "long"
+        raise ParameterError(
+            f"duration: expected a depth over which the energy is a number, found "
+            f"{plan.duration:.3g}, so {side} that it is {energy:.3g}; change the unit of depth"
+        )
 
 
 # -- arguments ------------------------------------------------------------------------------------
@@ -181,10 +195,10 @@ def _route(path: Any, derivative: Any, ends: Ends, duration: float) -> Path:
 
 def _waypoint(value: Any, name: str, dim: int, rank: int) -> tuple[np.ndarray, np.ndarray]:
     mean, covariance = read_gaussian(value, name, dim)
-    found = factor(covariance).shape[1]
+    found = ranked_factor(covariance).shape[1]
     if found != rank:
         raise UnreachableError(
             f"{name}: expected rank {rank} as in start and goal, found rank {found}; rank is "
             "invariant along (1)"
         )
-    return mean, factor(covariance, rank)
+    return mean, ranked_factor(covariance, rank)

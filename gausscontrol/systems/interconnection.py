@@ -207,14 +207,25 @@ def _linear(system, x: np.ndarray, u: np.ndarray, setting: _Setting) -> _Matrice
         rows, columns = gain.shape
         return _Matrices(np.zeros((0, 0)), np.zeros((0, columns)), np.zeros((rows, 0)), gain)
     step = {} if _has_own_linearize(system) else {"eps": setting.eps}
-    linear = ct.linearize(system, x, u, t=setting.t, params=setting.params, **step)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told in the error below
+        linear = ct.linearize(system, x, u, t=setting.t, params=setting.params, **step)
     found, expected = (linear.nstates, *linear.shape), (x.size, *system.shape)
     if found != expected and None not in expected:
         raise ShapeError(
             f"{system.name}: expected a linearisation with {expected} states, outputs and inputs, "
             f"found {found}; its linearize method must keep the sizes"
         )
-    return _Matrices(linear.A, linear.B, linear.C, linear.D)
+    return _finite(_Matrices(linear.A, linear.B, linear.C, linear.D), system)
+
+
+def _finite(matrices: _Matrices, system) -> _Matrices:
+    wrong = [key for key, X in zip("ABCD", matrices, strict=True) if not np.isfinite(X).all()]
+    if wrong:
+        raise ParameterError(
+            f"sys: expected a finite linearisation of {system.name}, found NaN or infinite entries "
+            f"in {', '.join(wrong)}; choose an operating point where it is differentiable"
+        )
+    return matrices
 
 
 def _output(system, x: np.ndarray, u: np.ndarray, setting: _Setting) -> np.ndarray:
@@ -282,12 +293,14 @@ def _combined(system, x: np.ndarray, w: np.ndarray, setting: _Setting) -> _Matri
     solved = solve_loop(K @ D, np.hstack([K @ C, M]), system.name, _input_names(system))
     from_state, from_input = solved[:, : x.size], solved[:, x.size :]
     direct = P[:, :count] @ D + P[:, count:]
-    return _Matrices(
-        A + B @ from_state,
-        B @ from_input,
-        P[:, :count] @ C + direct @ from_state,
-        direct @ from_input,
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # told in the error of _finite
+        matrices = _Matrices(
+            A + B @ from_state,
+            B @ from_input,
+            P[:, :count] @ C + direct @ from_state,
+            direct @ from_input,
+        )
+    return _finite(matrices, system)
 
 
 def _parts(system, x: np.ndarray, inputs: np.ndarray) -> Iterator[tuple]:

@@ -43,7 +43,7 @@ def solve_loop(
     Raises
     ------
     ParameterError
-        If I - G is singular to working precision on an algebraic loop.
+        If I - G is singular to working precision on an algebraic loop, or a signal overflows.
 
     Examples
     --------
@@ -56,9 +56,13 @@ def solve_loop(
         # Substitution ends, in at most as many sweeps as there are signals, and rounds each signal
         # as the simulation does.
         solution = right
-        while not np.array_equal(updated := loop @ solution + right, solution):
+        for _ in range(len(loop) + 1):
+            with np.errstate(over="ignore", invalid="ignore"):  # told in the error below
+                updated = loop @ solution + right
+            if np.array_equal(updated, solution):
+                return solution
             solution = updated
-        return solution
+        raise ParameterError(_not_finite(solution, owner, labels))
     matrix = np.eye(len(loop)) - loop
     solution = np.linalg.solve(matrix, right)
     # One step of refinement makes the residual small row by row, whatever the signals' units.
@@ -85,6 +89,15 @@ def _has_cycle(loop: np.ndarray, owner: str, labels: Sequence[str]) -> bool:
                 "loop with a state"
             )
     return found
+
+
+def _not_finite(solution: np.ndarray, owner: str, labels: Sequence[str]) -> str:
+    finite = np.isfinite(solution.reshape(len(labels), -1)).all(axis=1)
+    wrong = [label for label, good in zip(labels, finite, strict=True) if not good]
+    return (
+        f"sys: expected finite signals in {owner}, found NaN or infinite ones at "
+        f"{shortened(wrong)}; scale the gains in front of them"
+    )
 
 
 def shortened(names: Sequence[str]) -> str:

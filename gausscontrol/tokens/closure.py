@@ -33,7 +33,7 @@ __all__ = ["ClosureSystem", "closure_system"]
 
 
 class ClosureSystem(ct.NonlinearIOSystem):
-    """Moment system with a statistically linearised feed-forward part.
+    """Moment system with a statistically linearised part.
 
     Made by `closure_system`, which says more.
 

@@ -32,7 +32,7 @@ SAMPLES = 64
 
 @dataclass(frozen=True, eq=False)
 class GapEstimate:
-    """Gap of the closure along a response, and the estimated distance it adds up to.
+    """Gap of the closure along a response, and what it adds up to.
 
     Parameters
     ----------

@@ -284,7 +284,7 @@ class FeedForward:
         return closure_gap(self.units, self.W2, mean, factor(S))
 
     def affine(self, mean: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return A_eq and b_eq without validation; S may be any symmetric matrix.
+        """Return A_eq and b_eq without validation, for any symmetric S.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ __all__ = ["TokenResponse"]
 
 
 class TokenResponse(ct.TimeResponseData):
-    """Sample moments of tokens along the depth, with what they can be compared with.
+    """Sample moments of tokens along the depth, and diagnostics.
 
     A `ct.TimeResponseData` whose outputs are the sample moments, with more attributes. Made by
     `TokenTransformer.simulate`. T is the number of depths.

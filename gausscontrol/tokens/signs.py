@@ -30,7 +30,7 @@ LEANING = 0.1
 
 @dataclass(frozen=True, eq=False)
 class MimeticSigns:
-    """Signs of the heads of one or many layers, one entry for each head.
+    """Signs of the heads of one or many layers.
 
     Parameters
     ----------

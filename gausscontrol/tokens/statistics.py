@@ -40,7 +40,7 @@ CHUNK = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Gaussianity:
-    """Mardia's skewness and kurtosis, with their law for Gaussian tokens.
+    """Mardia's skewness and kurtosis, with their Gaussian law.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def sample_moments(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mardia(tokens: ArrayLike) -> Gaussianity:
-    """Test whether tokens are a Gaussian sample, by skewness and kurtosis.
+    """Test for a Gaussian sample by skewness and kurtosis.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ __all__ = ["PretrainedLayer", "read_layers"]
 
 @dataclass(frozen=True, eq=False)
 class PretrainedLayer:
-    """A trained layer and the Gaussian Transformer that it folds into.
+    """A trained layer and the Gaussian Transformer it folds into.
 
     Parameters
     ----------
