@@ -3,58 +3,108 @@
 A certificate object that exists has been verified: its inequality was evaluated in NumPy from
 the parameters and matrices it stores, with an explicit margin for rounding and for the distance
 between the computed equilibrium and an exact one. Otherwise the call raises `NotCertified`.
+
+A certificate says nothing that its check does not look at: the statement and the scope are worded
+from the fields that are checked, the margin is compared with a fresh one, and what is no
+certificate at all, such as a Gram matrix that is not symmetric, does not verify.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.equilibrium import Equilibrium
-from gausscontrol.errors import MatrixEquationError, NotCertified, ParameterError
+from gausscontrol.errors import (
+    GausscontrolError,
+    MatrixEquationError,
+    NotCertified,
+    ParameterError,
+)
 from gausscontrol.linalg.arrays import real_array
+from gausscontrol.linalg.balls import require_balls
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["Certificate", "certified_covariance", "check_enclosed", "finished", "hurwitz_margin"]
+__all__ = [
+    "Certificate",
+    "at_most",
+    "certified_covariance",
+    "check_enclosed",
+    "finished",
+    "hurwitz_margin",
+]
 
 Claim = TypeVar("Claim", bound="Certificate")
 
 # Whitened distance from an exact equilibrium up to which a computed one stands for it.
 ROUGHEST = 1e-3
+# Share by which a stored margin may exceed a fresh one.
+REPEATED = 1e-6
+# Stored matrices that are not symmetric; every other square one is.
+GENERAL = ("basis", "coordinates")
+# Numbers that may have either sign.
+SIGNED = ("rate", "optimal_rate")
+# What a check raises that is handed a field of the wrong type, shape or size.
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    GausscontrolError,
+    LookupError,
+    TypeError,
+    ValueError,
+    np.linalg.LinAlgError,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate(ABC):
     """A verified statement about a model.
 
+    Stored arrays are read-only copies.
+
     Attributes
     ----------
     model : GaussianTransformer
-    statement : str
-        What is certified, in one sentence.
-    scope : str
-        "covariance and mean" or "covariance".
     margin : float
         By how much the deciding inequality holds, after rounding was subtracted.
     data : dict
-        Numbers behind the verdict.
+        Numbers behind the verdict, for information: `verify` does not read them.
     proved : bool
         Whether the check was repeated in ball arithmetic before the certificate was returned
         (Theory 9.3); `verify(rigorous=True)` does that at any time.
     """
 
     model: GaussianTransformer
-    statement: str
-    scope: str
     margin: float
     data: dict[str, Any] = field(repr=False)
     proved: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Keep read-only copies of all matrices."""
+        for item in fields(self):
+            object.__setattr__(self, item.name, _kept(getattr(self, item.name)))
+
+    @property
+    @abstractmethod
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+
+    @property
+    def scope(self) -> str:
+        """What it concerns: "covariance and mean" or "covariance"."""
+        return "covariance and mean" if self._holds_for_mean else "covariance"
+
+    @property
+    def _holds_for_mean(self) -> bool:
+        return bool(getattr(self, "mean_stable", False))
 
     @property
     def verified(self) -> bool:
@@ -67,11 +117,13 @@ class Certificate(ABC):
         Parameters
         ----------
         rigorous : bool, optional
-            Repeat it in ball arithmetic, where True is a proof; needs the extra "rigorous".
+            Repeat it in ball arithmetic too, where True is a proof; needs the extra "rigorous".
 
         Returns
         -------
         bool
+            False also for a certificate that is none: a field of the wrong type, shape or sign, or
+            a matrix that is not symmetric.
 
         Raises
         ------
@@ -82,11 +134,26 @@ class Certificate(ABC):
         -----
         Theory 9.1, 9.3.
         """
-        return self._prove() if rigorous else self._recheck()
+        if rigorous:
+            self._require_proof()
+        try:
+            with np.errstate(all="ignore"):
+                return bool(
+                    _is_well_formed(self)
+                    and 0 < self.margin <= (1 + REPEATED) * self._recheck()
+                    and (not rigorous or self._prove())
+                )
+        except MALFORMED:
+            return False
+
+    def _require_proof(self) -> None:
+        if type(self)._prove is Certificate._prove:
+            self._prove()
+        require_balls()
 
     @abstractmethod
-    def _recheck(self) -> bool:
-        """Repeat the check in floating point."""
+    def _recheck(self) -> float:
+        """Repeat the check in floating point and return the margin; at most zero if it fails."""
 
     def _prove(self) -> bool:
         """Repeat the check in ball arithmetic."""
@@ -103,6 +170,66 @@ class Certificate(ABC):
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
         return []
+
+
+def at_most(value: float) -> str:
+    """Write an upper bound with six digits, rounded up.
+
+    Parameters
+    ----------
+    value : float
+        Not negative. The last of twelve digits counts as rounding.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> at_most(1.0000010), at_most(1.0), at_most(1234567.0)
+    ('1.00001', '1', '1.23457e+06')
+    """
+    if not np.isfinite(value):
+        return f"{value:g}"
+    twelve = Decimal(f"{value:.11e}")
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).plus(twelve)):.6g}"
+
+
+def _kept(value: Any) -> Any:
+    """Return a read-only copy of an array, or of a witness that holds arrays."""
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.setflags(write=False)
+    elif is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _kept(getattr(value, f.name)) for f in fields(value)})
+    return value
+
+
+def _contents(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the fields of a certificate, and of its witness."""
+    for item in fields(value):
+        content = getattr(value, item.name)
+        yield item.name, content
+        if is_dataclass(content):
+            yield from _contents(content)
+
+
+def _is_well_formed(certificate: Certificate) -> bool:
+    """Tell whether matrices are finite and symmetric, and sizes are not negative."""
+    if not isinstance(certificate.model, GaussianTransformer):
+        return False
+    for name, value in _contents(certificate):
+        if isinstance(value, np.ndarray):
+            if value.ndim != 2 or not np.isfinite(value).all():
+                return False
+            square = value.shape[0] == value.shape[1]
+            if square and name not in GENERAL and not np.array_equal(value, value.T):
+                return False
+        elif isinstance(value, float | np.floating) and not (
+            np.isfinite(value) if name in SIGNED else value >= 0
+        ):
+            return False
+    return True
 
 
 def finished(certificate: Claim, rigorous: bool) -> Claim:

@@ -18,8 +18,9 @@ from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
 from gausscontrol.analysis.spectra import covariance_abscissa
 from gausscontrol.certificates.base import check_enclosed, hurwitz_margin
 from gausscontrol.errors import GausscontrolError, NotCertified
+from gausscontrol.linalg.exact import exactly_nonpositive, nearest
 from gausscontrol.linalg.symmetric import symmetrise
-from gausscontrol.model.structure import riccati_gain
+from gausscontrol.model.structure import exact_riccati_gain
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
@@ -127,11 +128,7 @@ def riccati_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence
     positive for every X_0 > 0 and tends to X* if and only if G <= 0, -A is Hurwitz and X* > 0.
     """
     point = WhitenedPoint(model, Sigma)
-    # G is semidefinite at best in the cases this serves, so zero is read up to the last digit of
-    # its entries, in the original coordinates and whatever cancels between heads.
-    gain = np.linalg.eigvalsh(riccati_gain(model))
-    largest = float(gain[-1])
-    slack = model.dim * np.finfo(float).eps * float(np.abs(gain).max())
+    largest, slack = _largest_gain(model)
     antistable = hurwitz_margin(-point.white.A, point.drift_error)
     data = {"largest_gain": largest, "rounding": slack, "antistability": antistable}
     if largest > slack or not antistable > 0:
@@ -139,7 +136,7 @@ def riccati_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence
     radius = point.radius
     check_enclosed(point, radius)
     data["existence_radius"] = radius
-    data["reading"] = ", where G <= 0 is read up to rounding" if largest > -slack else ""
+    data["reading"] = ", where G <= 0 is read up to rounding" if largest > 0 else ""
     return Evidence(
         antistable,
         radius + point.offset,
@@ -147,6 +144,31 @@ def riccati_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence
         data,
         -covariance_abscissa(point.white),
     )
+
+
+def _largest_gain(model: GaussianTransformer) -> tuple[float, float]:
+    """Return the largest eigenvalue of G and the size that the last digit of G has in it.
+
+    G is semidefinite at best in the cases this serves, and heads may cancel, so that it is summed
+    without rounding, and a largest eigenvalue that floats cannot tell from zero is decided with
+    integers: it comes back as zero if G <= 0.
+    """
+    gain = exact_riccati_gain(model)
+    if gain is None:
+        raise NotCertified("model: the values V_h are not multiples of the identity; use 'form'")
+    G = nearest(gain[0] + gain[0].T, gain[1])
+    if not np.isfinite(G).all():
+        raise NotCertified(
+            "model: G = sum_h v_h (B_h + B_h^T) overflows; change the units of the coordinates"
+        )
+    values = np.linalg.eigvalsh(G)
+    largest = float(values[-1])
+    last = model.dim * np.finfo(float).eps * float(np.abs(values).max())
+    if abs(largest) <= 8 * last:
+        if exactly_nonpositive(gain[0]):
+            return min(largest, 0.0), last
+        largest = max(largest, float(np.finfo(float).smallest_normal))
+    return largest, last
 
 
 def riccati_shortfall(evidence: Evidence) -> str:
@@ -171,7 +193,9 @@ def is_riccati(model: GaussianTransformer) -> bool:
     The criterion speaks of all covariances, however large, where no deviation is small enough.
     """
     V = model.V
-    return bool(np.array_equal(V, V[:, :1, :1] * np.eye(model.dim)))
+    if not np.array_equal(V, V[:, :1, :1] * np.eye(model.dim)):
+        return False
+    return exact_riccati_gain(model) is not None
 
 
 def mean_margin(point: WhitenedPoint, radius: float) -> float:

@@ -34,7 +34,7 @@ __all__ = ["ExtendedWitness", "check_extended", "extended_shortfall", "extended_
 
 EPS = float(np.finfo(float).eps)
 # Degrees that take seconds, by dimension.
-DEGREES = {1: (2,), 2: (2, 4, 6), 3: (2, 4), 4: (2,), 5: (2,)}
+DEGREES = {1: (2,), 2: (2, 4, 6), 3: (2,), 4: (2,)}
 
 
 def extended_stability(
@@ -50,7 +50,7 @@ def extended_stability(
         Positive definite. [x]^2
     degree : int or None, optional
         2k, the degree of V; None: 2, then higher ones, as far as they take seconds: up to 6 at
-        d = 2, 4 at d = 3, 2 at d = 4 and 5, and none beyond, where degree 2 takes minutes.
+        d = 2, 2 at d = 3 and 4, and none beyond.
 
     Returns
     -------

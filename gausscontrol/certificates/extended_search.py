@@ -21,7 +21,7 @@ from gausscontrol.certificates.extended_identity import (
     deviation_monomials,
     gram_identity,
 )
-from gausscontrol.linalg.interior import solve_blocks
+from gausscontrol.linalg.lmi import block_solution
 from gausscontrol.linalg.sos import Identity
 from gausscontrol.linalg.symmetric import smat, svec, symmetrise
 
@@ -38,7 +38,7 @@ CLAIMED = 0.9
 
 
 class FloorProgramme(NamedTuple):
-    """The programme in the form of `linalg.interior`: unknowns t + 4, then what is above floors.
+    """The programme as `block_solution` takes it: unknowns t + 4, then what is above floors.
 
     With x the unknowns of the identity, x = lowest + (t + 4) floors + x', x' >= 0.
     """
@@ -70,7 +70,7 @@ class FloorProgramme(NamedTuple):
 
     def solve(self) -> tuple[float, np.ndarray]:
         """Return t and the unknowns x of the identity, as the solver leaves them."""
-        found = solve_blocks(self.matrix, self.target, self.cost, self.sizes)
+        found = block_solution(self.matrix, self.target, self.cost, self.sizes)
         return LEAST_LEVEL + float(found[0]), self.lowest + found[0] * self.floors + found[1:]
 
 

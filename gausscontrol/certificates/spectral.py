@@ -9,21 +9,19 @@ balanced coordinates. The case v_+ = 0 is decided with integers.
 
 from __future__ import annotations
 
-from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 
 from gausscontrol.certificates.balance import Balanced
-from gausscontrol.certificates.comparison import EPS, Growth, eigenvalue_rounding, pencil_bounds
+from gausscontrol.certificates.comparison import EPS, Growth, pencil_bounds
 from gausscontrol.certificates.shared_key import shared_key
-from gausscontrol.linalg.exact import integers
-from gausscontrol.model.structure import riccati_gain
+from gausscontrol.linalg.exact import exactly_nonpositive, integers
+from gausscontrol.model.structure import exact_riccati_gain
 
 __all__ = [
     "Spectra",
     "exact_riccati_decay",
-    "exactly_nonpositive",
     "original_key",
     "spectra",
     "spectral_growth",
@@ -101,56 +99,6 @@ def exact_riccati_decay(found: Balanced) -> bool:
 
     Then T(S) S + S T(S)^T = S G S <= 0 for every S.
     """
-    model = found.model
-    scales = model.V[:, 0, 0]
-    if not np.array_equal(model.V, scales[:, None, None] * np.eye(model.dim)):
-        return False
-    G = riccati_gain(model)
-    if np.linalg.eigvalsh(G)[-1] > eigenvalue_rounding(model.dim) * np.linalg.norm(G):
-        return False
-    # Each head as integers over its own power of two, brought to the lowest one.
-    terms = [(integers(np.array(v)), integers(b)) for v, b in zip(scales, model.B, strict=True)]
-    lowest = min(v[1] + b[1] for v, b in terms)
-    total = sum(v[0] * b[0] * 2 ** (v[1] + b[1] - lowest) for v, b in terms)
-    return exactly_nonpositive(total)
-
-
-def exactly_nonpositive(X: np.ndarray) -> bool:
-    """Tell whether X + X^T <= 0 for a square matrix of integers, by elimination.
-
-    Parameters
-    ----------
-    X : (d, d) ndarray of int objects
-
-    Returns
-    -------
-    bool
-
-    Notes
-    -----
-    A semidefinite matrix with a zero on its diagonal has a zero row there; otherwise a diagonal
-    entry is a pivot, and the Schur complement decides.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> exactly_nonpositive(np.array([[-1, 1], [1, -1]], dtype=object))
-    True
-    >>> exactly_nonpositive(np.array([[-1, 1], [1, 0]], dtype=object))
-    False
-    """
-    M = -(X + X.T)
-    while M.size:
-        diagonal = M.diagonal()
-        if any(entry < 0 for entry in diagonal):
-            return False
-        pivots = [i for i, entry in enumerate(diagonal) if entry > 0]
-        if not pivots:
-            return not M.any()
-        at = pivots[0]
-        row = np.delete(M[at], at)
-        M = np.delete(np.delete(M, at, 0), at, 1) * M[at, at] - np.outer(row, row)
-        divisor = gcd(*(int(entry) for entry in M.reshape(-1))) if M.size else 1
-        if divisor > 1:
-            M = M // divisor
-    return True
+    # Balancing is a congruence of G, so that the model's own numbers decide.
+    gain = exact_riccati_gain(found.original)
+    return gain is not None and exactly_nonpositive(gain[0])

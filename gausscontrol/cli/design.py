@@ -51,14 +51,15 @@ examples:
   gausscontrol design layer.mat --mean 1 0 --covariance 2 1 --norm-bound V=5
   gausscontrol design layer.mat --target 1 --free VB --heads 2 --plots out
 
-A target file (.mat, .npz, .json) holds covariance (d x d) and optionally mean.
+A target file (.mat, .npz, .json) holds covariance (d x d) and optionally mean,
+which --mean replaces; --covariance is given in place of --target, not beside it.
 Without --decay-rate the rate is as large as the norm bounds allow; with it, the
 norms are as small as the rate allows. tr A > 0 is necessary unless A is free.
 
 exit codes:
   0  done: designed, certified and written
   1  there is no such design; one line on standard error says what is in the way
-  2  bad input; one line on standard error says what to do"""
+  2  bad input, or a solver that fails; one line on standard error says what to do"""
 
 
 def add_design(commands: argparse._SubParsersAction, raw: type) -> argparse.ArgumentParser:
@@ -89,13 +90,14 @@ def add_design(commands: argparse._SubParsersAction, raw: type) -> argparse.Argu
         metavar="TARGET",
         help="a file, a number s for mean 0 and covariance s I, or identity",
     )
-    add("--mean", metavar="X", type=float, nargs="+", help="target mean, d numbers")
+    add("--mean", metavar="X", type=float, nargs="+", help="target mean, d numbers; replaces that of --target")
     add(
         "--covariance",
         metavar="X",
         type=float,
         nargs="+",
-        help="target covariance: s for s I, d numbers for a diagonal, or d x d row by row",
+        help="target covariance in place of --target: s for s I, d numbers for a diagonal, or "
+        "d x d row by row",
     )
     add(
         "--free",

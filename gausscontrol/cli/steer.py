@@ -42,6 +42,19 @@ __all__ = ["PICTURE", "Steered", "add_steer", "read_moments_file", "run_steer"]
 
 PICTURE = "steering.png"
 NAMES = ("mean", "covariance")
+# The readers of files speak of models; these files hold a Gaussian.
+MODEL_WORDS = '{"A": ..., "B": ..., "V": ...}'
+GAUSSIAN_WORDS = '{"mean": ..., "covariance": ...}'
+ARRAYS = "mean=mean, covariance=covariance"
+
+# Arguments of `steer` and `layers` that an error may name.
+OPTIONS = {
+    "duration": "--depth",
+    "n": "--layers",
+    "rank": "--rank",
+    "actuators": "--actuators",
+    "model": "--model",
+}
 
 DESCRIPTION = """\
 Find layers that turn the Gaussian in START into that in GOAL, exactly.
@@ -215,7 +228,8 @@ def read_moments_file(path: Path, dim: int | None = None) -> tuple[np.ndarray, n
         mean = real_array(found["mean"].value, "mean").reshape(-1)
         return real_vector(mean, "mean", len(covariance)), covariance
     except GausscontrolError as error:
-        raise type(error)(f"{path}: {error}") from error
+        words = str(error).replace(MODEL_WORDS, GAUSSIAN_WORDS).replace("A=A, ...", ARRAYS)
+        raise type(error)(f"{path}: {words}") from error
 
 
 def check_layers(path: Path) -> None:
@@ -288,9 +302,20 @@ def steered(
     goal = read_moments_file(files[1], start[0].size)
     nominal = None if model is None else load_model(model)
     if isinstance(nominal, LayerStack):
-        raise ParameterError(f"{model}: expected one model, found a stack of {len(nominal)} layers")
-    plan = steer(start, goal, duration, actuators=actuators, model=nominal, rank=rank)
-    return Steered(files, model, plan, plan.layers(layers, kind))
+        many = "1 layer" if len(nominal) == 1 else f"{len(nominal)} layers"
+        raise ParameterError(f"{model}: expected one model, found a stack of {many}")
+    try:
+        plan = steer(start, goal, duration, actuators=actuators, model=nominal, rank=rank)
+        return Steered(files, model, plan, plan.layers(layers, kind))
+    except GausscontrolError as error:
+        raise type(error)(_by_option(str(error))) from error
+
+
+def _by_option(message: str) -> str:
+    """Return a message with the options of the command in place of the arguments of `steer`."""
+    name, colon, rest = message.partition(":")
+    words = f"{OPTIONS.get(name, name)}{colon}{rest}"
+    return words.replace("kind='residual'", "--kind residual").replace("pass rank=", "pass --rank ")
 
 
 def write_layers(result: Steered, path: Path) -> None:

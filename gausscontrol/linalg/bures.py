@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
-from gausscontrol.linalg.arrays import real_vector
+from gausscontrol.linalg.arrays import real_array, real_vector, symmetric_matrix
 from gausscontrol.linalg.symmetric import (
     PSD_TOLERANCE,
     RANK_TOLERANCE,
@@ -30,6 +30,7 @@ __all__ = [
     "equilibrated_factor",
     "optimal_transport_map",
     "ranked_factor",
+    "read_covariance",
     "read_pair",
     "relative_spectrum",
 ]
@@ -259,8 +260,8 @@ def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
                 f"{name}: expected a covariance (d x d), found a pair; the map of the deviations "
                 "does not depend on means, so pass the covariances alone"
             )
-    start = covariance_matrix(S0, "S0")
-    goal = covariance_matrix(S1, "S1", len(start))
+    start = read_covariance(S0, "S0")
+    goal = read_covariance(S1, "S1", len(start))
     L0, L1 = ranked_factor(start), ranked_factor(goal)
     if L0.shape[1] < L1.shape[1]:
         raise UnreachableError(
@@ -270,8 +271,16 @@ def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
     if L0.shape[1] == len(start):
         # Rows of L0 in units of their own, so that the inverse is as accurate as L0.
         scale = np.linalg.norm(L0, axis=1)
-        return symmetrise(np.linalg.solve((L0 / scale[:, None]).T, align(L0, L1).T).T / scale)
+        transport = np.linalg.solve((L0 / scale[:, None]).T, align(L0, L1).T).T / scale
+        return _symmetric_part(transport, np.linalg.norm(L1, axis=1)[:, None] / scale)
     return align(L0, L1) @ np.linalg.pinv(L0, rcond=0)
+
+
+def _symmetric_part(X: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Return the mean of X and X^T, the entry of the smaller error counting for more."""
+    total = error + error.T
+    weight = np.where(total > 0, error.T / np.where(total > 0, total, 1.0), 0.5)
+    return weight * X + (weight * X).T
 
 
 def read_pair(
@@ -301,12 +310,47 @@ def read_pair(
         If a shape is wrong or the covariance is none.
     """
     if not _is_pair(value):
-        return None, covariance_matrix(value, name, dim)
+        return None, read_covariance(value, name, dim)
     mean, covariance = value
-    if np.ndim(covariance) == 1 and np.size(covariance) == 1:
-        covariance = np.reshape(covariance, (1, 1))
-    covariance = covariance_matrix(covariance, f"{name} covariance", dim)
+    covariance = real_array(covariance, f"{name} covariance")
+    if covariance.shape == (1,):
+        covariance = covariance.reshape(1, 1)
+    covariance = read_covariance(covariance, f"{name} covariance", dim)
     return real_vector(mean, f"{name} mean", len(covariance)), covariance
+
+
+def read_covariance(value: ArrayLike, name: str, dim: int | None = None) -> np.ndarray:
+    """Read a covariance as `covariance_matrix` does, but round relative to each entry.
+
+    Parameters
+    ----------
+    value : (d, d) array_like
+        What the user passed. [x]^2
+    name : str
+        The argument's name, for the message.
+    dim : int, optional
+        The dimension d it must have.
+
+    Returns
+    -------
+    (d, d) ndarray
+        Negative eigenvalues of the correlation matrix that are rounding are clipped there, so that
+        no small variance drowns in the rounding of a large one.
+
+    Raises
+    ------
+    ShapeError, ParameterError
+        If the shape is wrong or it is no covariance.
+    """
+    clipped = covariance_matrix(value, name, dim)
+    given = symmetric_matrix(value, name, dim)
+    if np.array_equal(clipped, given):
+        return given
+    scale, values, vectors = _equilibrated(given)
+    if values[0] < -PSD_TOLERANCE * values[-1]:
+        return clipped
+    correlation = symmetrise(vectors * np.maximum(values, 0.0) @ vectors.T)
+    return scale[:, None] * correlation * scale
 
 
 def _is_pair(value: Any) -> bool:

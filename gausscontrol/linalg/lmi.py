@@ -22,14 +22,18 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse
 from cvxpy.constraints.zero import Equality
+from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
 
 from gausscontrol.errors import ParameterError, SolverError
+from gausscontrol.linalg import symmetric
 from gausscontrol.linalg.symmetric import vech_index
 
 __all__ = [
     "Program",
     "Solution",
+    "block_solution",
     "bordered",
+    "check_solver",
     "constant",
     "equality_rows",
     "frobenius_norm",
@@ -302,6 +306,46 @@ class Program:
         return f"data from {entries.min():.1e} to {entries.max():.1e}"
 
 
+def check_solver(name: Any) -> str:
+    """Return the name of a solver that can be used, in capitals.
+
+    Parameters
+    ----------
+    name : str
+        As cvxpy spells it, in any case.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ParameterError
+        If it is not installed, or not able to solve semidefinite programmes.
+    """
+    usable = [solver for solver in cp.installed_solvers() if _solves_semidefinite(solver)]
+    wanted = f"expected one of {', '.join(usable)}"
+    if not isinstance(name, str):
+        raise ParameterError(f"solver: {wanted}, found {name!r}; pass a name, or leave it out")
+    found = name.upper()
+    if found not in cp.installed_solvers():
+        raise ParameterError(
+            f"solver: {wanted}, found {name!r}, which is not installed; install it, or name another"
+        )
+    if found not in usable:
+        raise ParameterError(
+            f"solver: {wanted}, found {name!r}, which solves no semidefinite programmes; "
+            "name another"
+        )
+    return found
+
+
+def _solves_semidefinite(solver: str) -> bool:
+    conic = SOLVER_MAP_CONIC.get(solver)
+    # Some take the whole matrix (PSD), some its triangle (SvecPSD).
+    return conic is not None and any("PSD" in c.__name__ for c in conic.SUPPORTED_CONSTRAINTS)
+
+
 def trace(expression: cp.Expression) -> cp.Expression:
     """Return tr X."""
     return cp.trace(expression)
@@ -369,6 +413,49 @@ def equality_rows(
         rows.append(np.hstack(blocks))
         values.append(np.ravel(_dense(expression.value), order="F"))
     return np.vstack(rows), np.concatenate(values)
+
+
+# minimise c^T x  subject to  A x = b,  x = (svec X_1, svec X_2, ...),  X_k >= 0
+def block_solution(
+    matrix: Any, target: np.ndarray, cost: np.ndarray, sizes: Sequence[int]
+) -> np.ndarray:
+    """Solve a programme in semidefinite blocks with equalities on their svecs.
+
+    Parameters
+    ----------
+    matrix : (m, N) sparse array
+        A.
+    target : (m,) ndarray
+        b.
+    cost : (N,) ndarray
+        c.
+    sizes : sequence of int
+        Of the blocks; size 1 is a number that is not negative.
+
+    Returns
+    -------
+    (N,) ndarray
+        x; equalities and semidefiniteness hold up to the solver's tolerance and are for the
+        caller to correct and check.
+
+    Raises
+    ------
+    SolverError
+        If there is no point, or none that can be used.
+    """
+    program, columns = Program("Gram programme"), matrix.tocsc()
+    blocks, left, objective, start = [], 0, 0, 0
+    for size in sizes:
+        stop = start + size * (size + 1) // 2
+        block = program.gram(size)
+        entries = svec(block)
+        left = left + columns[:, start:stop] @ entries
+        objective = objective + cost[start:stop] @ entries
+        blocks.append(block)
+        start = stop
+    program.equal(left, target)
+    solution = program.solve(minimise=objective)
+    return np.concatenate([symmetric.svec(solution[block]) for block in blocks])
 
 
 def svec(expression: cp.Expression) -> cp.Expression:

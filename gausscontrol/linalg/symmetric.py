@@ -200,7 +200,7 @@ def to_svec_basis(operator: np.ndarray) -> np.ndarray:
 
 def symmetrise(matrix: np.ndarray) -> np.ndarray:
     """Return the symmetric part (X + X^T) / 2."""
-    return (matrix + matrix.T) / 2
+    return matrix / 2 + matrix.T / 2  # where a sum would overflow, halves do not
 
 
 @lru_cache(maxsize=16)

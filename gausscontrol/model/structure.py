@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from gausscontrol.linalg.exact import integer_product, integers
 from gausscontrol.linalg.symmetric import is_positive_definite, symmetrise
+from gausscontrol.model.heads import FactoredHeads
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["common_key", "riccati_gain", "trace_obstruction"]
+__all__ = ["common_key", "exact_riccati_gain", "riccati_gain", "trace_obstruction"]
 
 # Relative deviation up to which a matrix counts as having the structure asked for.
 STRUCTURE_TOLERANCE = 1e-13
@@ -31,6 +33,39 @@ def riccati_gain(model: GaussianTransformer) -> np.ndarray | None:
     """
     scales = model.heads.scalar_values()
     return None if scales is None else 2 * symmetrise(np.tensordot(scales, model.B, axes=1))
+
+
+def exact_riccati_gain(model: GaussianTransformer) -> tuple[np.ndarray, int] | None:
+    """Return G of the Riccati case without rounding, for decisions about G <= 0.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        Heads given by factors stand for the exact products.
+
+    Returns
+    -------
+    tuple or None
+        X (d, d) of int objects and e with G = (X + X^T) 2^e; None unless every V_h is exactly a
+        multiple of the identity.
+    """
+    if model.heads.scalar_values() is None:
+        return None
+    arrays = model.heads.arrays
+    if isinstance(model.heads, FactoredHeads):
+        O, U, K, Q = arrays
+        V = [integer_product(pair) for pair in zip(O, U, strict=True)]
+        B = [integer_product((k.T, q)) for k, q in zip(K, Q, strict=True)]
+    else:
+        V, B = ([integers(matrix) for matrix in array] for array in arrays)
+    one = np.eye(model.dim, dtype=int).astype(object)
+    if any((v != v[0, 0] * one).any() for v, _ in V):
+        return None
+    lowest = min(v[1] + b[1] for v, b in zip(V, B, strict=True))
+    total = sum(
+        v[0][0, 0] * b[0] * 2 ** (v[1] + b[1] - lowest) for v, b in zip(V, B, strict=True)
+    )
+    return total, lowest
 
 
 def common_key(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray] | None:

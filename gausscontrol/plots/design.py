@@ -18,7 +18,15 @@ from matplotlib.lines import Line2D
 from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.symmetric import factor, whitening
 from gausscontrol.model.moments import read_moments
-from gausscontrol.plots.figures import ABOVE, finish, legend_of, open_axes, palette, set_title
+from gausscontrol.plots.figures import (
+    ABOVE,
+    depth_colormap,
+    finish,
+    legend_of,
+    open_axes,
+    palette,
+    set_title,
+)
 from gausscontrol.synthesis.design_result import Design
 from gausscontrol.systems.response import moment_response
 
@@ -160,10 +168,9 @@ def _draw(axis: Axes, des: Design, paths: list[tuple[np.ndarray, np.ndarray]]) -
     if des.model.dim > 2:
         plane = _leading(des)
         names = ("principal direction 1 of the target", "principal direction 2")
-    colors, ink = palette(), mpl.rcParams["text.color"]
+    colors, ink = _colors(len(paths)), mpl.rcParams["text.color"]
     lines = []
-    for n, (means, factors) in enumerate(paths):
-        color = colors[n % len(colors)]
+    for (n, (means, factors)), color in zip(enumerate(paths), colors, strict=True):
         means = plane.T @ means
         factors = np.einsum("ia,irn->arn", plane, factors)
         for m, index in enumerate(_spread_out(means, factors)):
@@ -186,10 +193,9 @@ def _draw(axis: Axes, des: Design, paths: list[tuple[np.ndarray, np.ndarray]]) -
 def _draw_scalar(
     axis: Axes, des: Design, paths: list[tuple[np.ndarray, np.ndarray]]
 ) -> list[Line2D]:
-    colors, ink = palette(), mpl.rcParams["text.color"]
+    colors, ink = _colors(len(paths)), mpl.rcParams["text.color"]
     lines = []
-    for n, (means, factors) in enumerate(paths):
-        color = colors[n % len(colors)]
+    for (n, (means, factors)), color in zip(enumerate(paths), colors, strict=True):
         deviation = np.abs(factors[0, 0])
         label = "along the depth" if n == 0 else None
         lines += axis.plot(means[0], deviation, color=color, label=label)
@@ -200,6 +206,14 @@ def _draw_scalar(
     axis.set_xlabel("mean [x]")
     axis.set_ylabel("standard deviation [x]")
     return lines
+
+
+def _colors(count: int) -> list[Any]:
+    """Return a colour for each start, no two alike."""
+    few = list(dict.fromkeys(palette()))
+    if count <= len(few):
+        return few[:count]
+    return list(depth_colormap()(np.linspace(0, 1, count)))
 
 
 def _spread_out(means: np.ndarray, factors: np.ndarray) -> np.ndarray:

@@ -26,6 +26,9 @@ __all__ = ["Design", "design"]
 
 # How often a rate that was missed by rounding is asked for again.
 ATTEMPTS = 3
+# A given rate is certified up to this, relative; closer to the optimum than RATE_TOLERANCE, where
+# nothing more can be asked for, up to that.
+ROUNDING = 1e-9
 
 
 def design(
@@ -64,16 +67,17 @@ def design(
     free : tuple of str, optional
         ("V",), ("B",), ("A", "V"), ("A", "B"), each one convex problem, or ("V", "B").
     decay_rate : float, optional
-        2 alpha that must be reached, with the smallest norms that do; by default it is as large
-        as `norm_bound` allows. [1/t]
+        2 alpha that must be certified, to 1e-9, with the smallest norms that do; by default it
+        is as large as `norm_bound` allows. [1/t]
     mean_decay_rate : float, optional
         gamma that must be reached; by default the mean is merely made stable. [1/t]
     norm_bound : float or dict, optional
         Bound on the spectral norms of the free matrices in original coordinates, for example
         {"V": 2}. By default, with A given, 100 in whitened coordinates.
     n_heads : int, optional
-        For free=("V", "B"): how many heads; by default the fewest that do. A head V = -g I, B = 0
-        that is added for the mean does not count.
+        For free=("V", "B"): how many heads; by default the fewest that do, or as many as
+        `initial` has where that is nearer to it. A head V = -g I, B = 0 that is added for the
+        mean does not count.
     dt : float, optional
         For residual layers the design is balanced, A + T(I) = 0, and the layer contracts. [t]
     constraints : callable, optional
@@ -85,9 +89,12 @@ def design(
     initial : GaussianTransformer, optional
         A model to stay near: among designs of equal rate the one at the smallest Frobenius
         distance is taken instead of the one of smallest norms. Its tilts and name are kept. For
-        free=("V", "B") its heads are where the search starts.
+        free=("V", "B"), which is not convex, what is returned is the nearest of three: what a
+        search from its heads finds, and the designs at that rate that change V alone or B alone.
+        There the distance is that of `distance_from` in `synthesis.nearest`, and an `objective`
+        takes its place.
     solver : str, optional
-        A name that cvxpy knows.
+        A name that cvxpy knows, of a solver for semidefinite programmes.
     verbose : bool, optional
         Let the solver print.
 
@@ -100,8 +107,10 @@ def design(
     InfeasibleDesign
         If there is no design; the message says whether tr A, a norm bound, the decay rate, the
         constraints or a fixed matrix is in the way.
+    SolverError
+        If a solver failed, so that it is not known whether there is one.
     ParameterError, ShapeError
-        If an argument makes no sense.
+        If an argument makes no sense, a solver that is not installed among them.
 
     Notes
     -----
@@ -138,8 +147,8 @@ def design(
     check_necessary(request)
     asked = request
     for _ in range(ATTEMPTS):
-        found = _design_heads(asked) if request.free == ("V", "B") else _design_convex(asked)
-        if request.decay_rate is None or _reaches(found.decay_rate, request.decay_rate):
+        found = _design_both(asked) if request.free == ("V", "B") else _design_convex(asked)
+        if request.decay_rate is None or _reaches(found, request.decay_rate):
             return found
         # What certifying subtracts for rounding grows with the norms; it is asked for on top.
         rate = asked.decay_rate * request.decay_rate / found.decay_rate * (1 + RATE_TOLERANCE)
@@ -153,8 +162,9 @@ def design(
     )
 
 
-def _reaches(rate: float, wanted: float) -> bool:
-    return rate >= (1 - RATE_TOLERANCE) * wanted
+def _reaches(found: Design, wanted: float) -> bool:
+    at_the_optimum = wanted > (1 - RATE_TOLERANCE) * found.optimal_rate
+    return found.decay_rate >= (1 - (RATE_TOLERANCE if at_the_optimum else ROUNDING)) * wanted
 
 
 # -- one convex problem ---------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.synthesis.design_operators import attention_rows, form_rows, symmetric_rows
 from gausscontrol.synthesis.design_request import Request
 
-__all__ = ["GIVEN_UP", "USER_TOLERANCE", "Candidate", "ConvexDesign"]
+__all__ = ["GIVEN_UP", "USER_TOLERANCE", "Candidate", "ConvexDesign", "in_one_line"]
 
 # What is asked for beyond alpha and below a bound, relative, so that it holds after rounding.
 MARGIN = 1e-6
@@ -53,6 +53,8 @@ MEAN_SHARE = 1e-3
 USER_TOLERANCE = 1e-6
 # In these dimensions Clarabel is told to expect dense blocks; beyond them SCS goes first.
 LARGE_DIM, LARGEST_DIM = 6, 12
+# Letters of a constraint that are shown.
+SHOWN = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +237,13 @@ class ConvexDesign:
             )
         # What speaks of given matrices alone is no matter of this problem.
         self.user = [c for c in listed if not hasattr(c, "variables") or c.variables()]
+        for condition in self.user:
+            if hasattr(condition, "is_dcp") and not condition.is_dcp():
+                raise ParameterError(
+                    "constraints: expected convex ones (disciplined convex, in the words of "
+                    f"cvxpy), found one that is not: {in_one_line(condition)}; write convex <= "
+                    "concave, or affine == affine"
+                )
         self.program.add(self.user)
 
     # -- solving ----------------------------------------------------------------------------------
@@ -406,7 +415,13 @@ class ConvexDesign:
             violation = float(np.max(constraint.violation()))
             if not violation <= USER_TOLERANCE * (1 + float(size)):
                 raise SolverError(
-                    f"constraints: {constraint} is violated by {violation:.3g} at the point that "
-                    "was found",
+                    f"constraints: {in_one_line(constraint)} is violated by {violation:.3g} at "
+                    "the point that was found",
                     status="refused",
                 )
+
+
+def in_one_line(condition: Any) -> str:
+    """Return the beginning of a constraint as cvxpy prints it, without line breaks."""
+    text = " ".join(str(condition).split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

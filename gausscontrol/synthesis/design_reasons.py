@@ -4,7 +4,8 @@
     tr A <= sum_h |V_h|_2 |Sigma* B_h|_*           =>   a lower bound on norms
 
 What these do not settle is settled by solving again without the norm bounds, without the user's
-constraints, or for the fastest rate there is.
+constraints, or for the fastest rate there is. That a solver failed says nothing of the problem, and
+is told as what it is.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.errors import InfeasibleDesign, SolverError
+from gausscontrol.errors import GausscontrolError, InfeasibleDesign, SolverError
 from gausscontrol.linalg.lmi import constant
-from gausscontrol.synthesis.design_problem import USER_TOLERANCE, Candidate, ConvexDesign
+from gausscontrol.synthesis.design_problem import (
+    USER_TOLERANCE,
+    Candidate,
+    ConvexDesign,
+    in_one_line,
+)
 from gausscontrol.synthesis.design_request import Request
 
 __all__ = ["check_constraints", "check_necessary", "explain"]
@@ -56,6 +62,7 @@ def check_necessary(request: Request) -> None:
             f"decay_rate: tr A = {best * d:.4g} allows at most {request.alpha_to_rate(best):.6g} "
             f"per unit depth, found {request.decay_rate:g} (Theory 4.2); ask for less, or free A"
         )
+    _check_given(request)
     needed = _norm_from_trace(request)
     if needed is not None and needed[1] > needed[2] * (1 + ROUNDING):
         name, least, bound = needed
@@ -64,6 +71,17 @@ def check_necessary(request: Request) -> None:
             f"{least:.4g}{_where(request)}, found the bound {bound:g} (Theory 4.4); raise "
             "norm_bound"
         )
+
+
+def _check_given(request: Request) -> None:
+    """Refuse a given V or B without any head that acts on the covariance."""
+    for name in ("V", "B"):
+        if name in request.fixed and not request.fixed[name].any():
+            raise InfeasibleDesign(
+                f"{name}: expected a head that is not zero, found none: {name} = 0 leaves the "
+                "covariance to A alone, and tr A = -sum_h tr(V_h Sigma* B_h) > 0 cannot hold "
+                f"(Theory 4.4); pass another {name}, or use free=('V', 'B')"
+            )
 
 
 def check_constraints(request: Request, found: Candidate) -> None:
@@ -85,9 +103,9 @@ def check_constraints(request: Request, found: Candidate) -> None:
         violation = float(np.max(condition.violation()))
         if not violation <= USER_TOLERANCE * size:
             raise InfeasibleDesign(
-                f"constraints: {condition} is violated by {violation:.3g} at the heads found by "
-                "solving for V and B in turn, which is no proof that none exist; pass a model "
-                "that meets them as initial, or fix B and use free=('V',)"
+                f"constraints: {in_one_line(condition)} is violated by {violation:.3g} at the "
+                "heads found by solving for V and B in turn, which is no proof that none exist; pass "
+                "a model that meets them as initial, or fix B and use free=('V',)"
             )
 
 
@@ -115,9 +133,27 @@ def _where(request: Request) -> str:
 
 def explain(
     request: Request, given: np.ndarray, unknown: str, error: SolverError
-) -> InfeasibleDesign:
-    """Find out why the convex problem has no solution, by solving it again without its parts."""
+) -> GausscontrolError:
+    """Say why the convex problem has no solution, by solving it again without its parts.
+
+    Where a solver failed, so that nothing is known, that is a `SolverError`.
+    """
+    try:
+        return _explained(request, given, unknown, error)
+    except SolverError as another:
+        return _unknown(f"no design was found, and none was excluded ({another})", another)
+
+
+def _unknown(message: str, error: SolverError) -> SolverError:
+    advice = "loosen what is asked for a little, or name another solver"
+    return SolverError(f"{message}; {advice}", status=error.status)
+
+
+def _explained(
+    request: Request, given: np.ndarray, unknown: str, error: SolverError
+) -> GausscontrolError:
     fixed = "B" if unknown == "V" else "V"
+    known = error.status == "infeasible"
     whatever = _largest_alpha(request, given, unknown, constrained=False, bounded=False)
     if not whatever > 0:
         return InfeasibleDesign(_no_matrix(request, fixed, unknown, error))
@@ -130,16 +166,25 @@ def explain(
     if request.constraints is not None:
         relaxed = _largest_alpha(request, given, unknown, constrained=False)
         if _enough(request, relaxed):
-            return InfeasibleDesign(
+            without = (
                 "constraints: without them the design exists, with rate "
-                f"{request.alpha_to_rate(relaxed):.4g} per unit depth, with them it does not; "
-                f"relax them ({error})"
+                f"{request.alpha_to_rate(relaxed):.4g} per unit depth, with them"
+            )
+            if known:
+                return InfeasibleDesign(f"{without} it does not; relax them ({error})")
+            return _unknown(
+                f"{without} none was found, which is no proof that none exists ({error})", error
             )
     reason = _norm_reason(request, given, unknown) if request.bounds else None
-    return reason or InfeasibleDesign(
+    if reason is not None:
+        return reason
+    found = (
         f"{fixed}: the design exists without bounds and constraints, but no solver finds a point "
-        f"under them with this {fixed}; loosen them a little, or name another solver ({error})"
+        f"under them with this {fixed}"
     )
+    if known:
+        return InfeasibleDesign(f"{found}; loosen them a little, or name another solver ({error})")
+    return _unknown(f"{found}, which is no proof that none exists ({error})", error)
 
 
 def _no_matrix(request: Request, fixed: str, unknown: str, error: SolverError) -> str:
@@ -156,15 +201,17 @@ def _no_matrix(request: Request, fixed: str, unknown: str, error: SolverError) -
 
 
 def _norm_reason(request: Request, given: np.ndarray, unknown: str) -> InfeasibleDesign | None:
-    """Return the norms that a design needs, if it exists without bounds."""
+    """Return the norms that a design needs, if that is known and more than the bounds."""
     problem = ConvexDesign(request, given, unknown, mean=False, bounded=False)
     best = request.best_alpha
     least = request.alpha or SLOW * (problem.scale if best is None else best)
     try:
         _, ratio = problem.lower_norms(least)
-    except SolverError:
+    except SolverError as error:
+        if error.status != "infeasible":
+            raise
         return None
-    if not ratio > 1 - 1e-3:
+    if not ratio > 1:
         return None
     wanted = ", ".join(
         f"|{name}| = {ratio * bound:.4g} beside {bound:g}" for name, bound in request.bounds.items()
@@ -179,9 +226,10 @@ def _norm_reason(request: Request, given: np.ndarray, unknown: str) -> Infeasibl
 def _largest_alpha(
     request: Request, given: np.ndarray, unknown: str, constrained: bool, bounded: bool = True
 ) -> float:
-    """Return the largest alpha of a relaxed problem, zero if it has no solution.
+    """Return the largest alpha of a relaxed problem, zero if it is known to have no solution.
 
-    Where A is free and nothing bounds alpha, the alpha asked for if it can be reached.
+    Where A is free and nothing bounds alpha, the alpha asked for if it can be reached. A solver
+    that fails is an error.
     """
     problem = ConvexDesign(
         request, given, unknown, mean=False, bounded=bounded, constrained=constrained
@@ -191,7 +239,9 @@ def _largest_alpha(
         if endless:
             return problem.reach(request.alpha or problem.scale).alpha
         return problem.fastest().alpha
-    except SolverError:
+    except SolverError as error:
+        if error.status != "infeasible":
+            raise
         return 0.0
 
 

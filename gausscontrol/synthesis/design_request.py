@@ -18,6 +18,7 @@ import numpy as np
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
+from gausscontrol.linalg.lmi import check_solver
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.parameters import read_heads, read_layer_depth
 from gausscontrol.model.transformer import GaussianTransformer
@@ -174,7 +175,7 @@ def read_request(
         constraints=_read_callable(constraints, "constraints", "a list of cvxpy constraints"),
         objective=_read_callable(objective, "objective", "a cvxpy expression"),
         initial=initial,
-        solver=_read_solver(solver),
+        solver=None if solver is None else check_solver(solver),
         verbose=bool(verbose),
     )
 
@@ -190,7 +191,13 @@ def _read_target(target: Any) -> tuple[np.ndarray, np.ndarray]:
             f"target: expected (mean, covariance), found {len(pair)} items; pass a pair"
         )
     mean = real_vector(pair[0], "target mean")
-    Sigma = covariance_matrix(pair[1], "target covariance", mean.size)
+    Sigma = covariance_matrix(pair[1], "target covariance")
+    dim = len(Sigma)
+    if mean.size != dim:
+        raise ShapeError(
+            f"target mean: expected {dim} entries, as the covariance is {dim} x {dim}, found "
+            f"{mean.size}; make them agree"
+        )
     whitening(Sigma, "target covariance")
     return mean, symmetrise(Sigma)
 
@@ -305,9 +312,3 @@ def _read_callable(value: Any, name: str, result: str) -> Any:
             f"{type(value).__name__}; pass a function such as lambda variables: ..."
         )
     return value
-
-
-def _read_solver(solver: Any) -> str | None:
-    if solver is not None and not isinstance(solver, str):
-        raise ParameterError(f"solver: expected a name such as 'CLARABEL', found {solver!r}")
-    return solver

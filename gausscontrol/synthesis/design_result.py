@@ -10,14 +10,24 @@ import numpy as np
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.newton import scaled_residual
 from gausscontrol.certificates.base import Certificate
+from gausscontrol.certificates.local import LocalStability
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["RATE_TOLERANCE", "RESIDUAL", "Design", "contraction", "mean_rate"]
+__all__ = [
+    "RATE_TOLERANCE",
+    "RESIDUAL",
+    "WRITTEN_DOWN",
+    "Design",
+    "contraction",
+    "mean_rate",
+]
 
 # Relative residual of the equilibrium equation up to which a design counts as one.
 RESIDUAL = 1e-9
 # A given rate is met up to this, relative, where it is the optimum itself.
 RATE_TOLERANCE = 1e-6
+# Status of heads that needed no solver.
+WRITTEN_DOWN = "explicit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,28 +78,44 @@ class Design:
 
     @property
     def norms(self) -> dict[str, float]:
-        """Largest spectral norm among the heads, for A, V and B, in original coordinates."""
+        """Largest spectral norms of A, V_h and B_h.
+
+        In original coordinates: [1/t], [1/t] and [1/x^2].
+        """
         return {
             name: float(np.linalg.norm(getattr(self.model, name), 2, axis=(-2, -1)).max())
             for name in ("A", "V", "B")
         }
 
-    def verify(self) -> bool:
-        """Check again that the target is an equilibrium and that it attracts.
+    def verify(self, rigorous: bool = False) -> bool:
+        """Check again that the target attracts.
+
+        Parameters
+        ----------
+        rigorous : bool, optional
+            Repeat the certificate in ball arithmetic, where True is a proof that every Gaussian
+            it speaks of is attracted by an exact equilibrium at the target to rounding; needs
+            the extra "rigorous".
 
         Returns
         -------
         bool
+            Whether the target is an equilibrium, its certificate holds, and the mean contracts.
+
+        Raises
+        ------
+        GausscontrolError
+            If `rigorous` and python-flint is not installed.
 
         Notes
         -----
-        Theory 9.1.
+        Theory 9.1, 9.3.
         """
         model, Sigma = self.model, self.equilibrium.covariance
         residual = scaled_residual(model.whiten(Sigma))[1]
         return bool(
             residual <= RESIDUAL
-            and self.certificate.verify()
+            and self.certificate.verify(rigorous=rigorous)
             and self.certificate.mean_stable
             and mean_rate(model, Sigma) >= (1 - RATE_TOLERANCE) * self.mean_decay_rate
         )
@@ -111,8 +137,13 @@ class Design:
         if self.largest_step is not None:
             lines.append(f"  layers     dt = {model.dt:g}, stable below {self.largest_step:.6g}")
         lines.append(f"  certified  {self.certificate.statement}")
+        if isinstance(self.certificate, LocalStability):
+            held = "whitened, holds an exact equilibrium"
+            lines.append(f"  radius     {self.certificate.radius:.1e} ({held})")
         lines.append(f"  scope      {self.certificate.scope}, margin {self.certificate.margin:.3g}")
-        lines.append(f"  solver     {self.status}")
+        # Whatever the solver says of its point, the certificate was computed apart from it.
+        checked = "" if self.status == WRITTEN_DOWN else ", its point verified apart from it"
+        lines.append(f"  solver     {self.status}{checked}")
         return "\n".join(lines)
 
     def _norm_words(self) -> list[str]:

@@ -18,7 +18,7 @@ import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gausscontrol.errors import ParameterError
+from gausscontrol.errors import IntegrationError, ParameterError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.bures import align, ranked_factor
 from gausscontrol.model.moments import MomentField, unpack
@@ -38,6 +38,8 @@ __all__ = ["controller", "corrected", "read_current", "read_gain", "response"]
 GAIN = 10.0
 TIGHTEST = 1e-13
 MAX_STEPS = 1_000
+# An explicit step can be no longer than about this over the gain.
+STIFF = 10.0
 
 
 def read_gain(plan: SteeringPlan, gain: float | None) -> float:
@@ -193,6 +195,13 @@ class _PlannedTask(Task):
         return self.law
 
 
+def _stiff(gain: float, span: float, advice: str) -> ParameterError:
+    return ParameterError(
+        f"gain: expected a rate that the integration can follow, found {gain:.3g} over a depth of "
+        f"{span:.3g}, which is too stiff; pass {advice}"
+    )
+
+
 class _GuidedFlow(FactorFlow):
     """Right side of (2) with parameters recomputed from the state."""
 
@@ -213,19 +222,27 @@ def _guided(plan: SteeringPlan, task: _PlannedTask, origin: float, gain: float) 
     state = np.concatenate([task.mean, task.factor.reshape(-1)])
     # Parameters that almost cancel make the right side noisy, and no step can be finer than that.
     local = max(task.safety * task.rtol, TIGHTEST, plan.residual)
-    leg = integrate(
-        _GuidedFlow(plan, task, origin, gain),
-        0.0,
-        state,
-        task.depths[-1],
-        task.depths,
-        rtol=local,
-        atol=task.atol * local / task.rtol,
-        knots=np.array(plan.knots) - origin,
-        land=task.lands,
-        solver="DOP853",
-        max_steps=MAX_STEPS + 2 * task.depths.size,
-    )
+    max_steps, span = MAX_STEPS + 2 * task.depths.size, task.depths[-1]
+    if gain * span > STIFF * max_steps:
+        raise _stiff(gain, span, f"at most {STIFF * max_steps / span:.3g}")
+    try:
+        leg = integrate(
+            _GuidedFlow(plan, task, origin, gain),
+            0.0,
+            state,
+            span,
+            task.depths,
+            rtol=local,
+            atol=task.atol * local / task.rtol,
+            knots=np.array(plan.knots) - origin,
+            land=task.lands,
+            solver="DOP853",
+            max_steps=max_steps,
+        )
+    except IntegrationError as error:
+        if gain * span <= GAIN * STIFF:
+            raise
+        raise _stiff(gain, span, "a smaller one") from error
     dim, count = plan.dim, leg.times.size
     factors = leg.states[dim:].reshape(dim, plan.rank, count)
     covariance = np.einsum("irn,jrn->ijn", factors, factors)

@@ -24,6 +24,7 @@ from gausscontrol.synthesis.design_operators import lifted_attention_rows, lifte
 from gausscontrol.synthesis.design_problem import GIVEN_UP, Candidate, ConvexDesign
 from gausscontrol.synthesis.design_reasons import check_constraints
 from gausscontrol.synthesis.design_request import Request
+from gausscontrol.synthesis.design_result import WRITTEN_DOWN
 from gausscontrol.synthesis.explicit import explicit_rearranged, heads_of, one_head
 
 __all__ = ["design_heads", "lifted"]
@@ -192,7 +193,7 @@ class _Search:
             return None
         V, B = heads_of(explicit_rearranged(self.A))
         alpha = self.request.best_alpha
-        found = self._gauged(Candidate(self.A, V, B, alpha, "explicit", None))
+        found = self._gauged(Candidate(self.A, V, B, alpha, WRITTEN_DOWN, None))
         if self.nearest is None or found.ratio < self.nearest.ratio:
             self.nearest = found
         return self._for_the_mean(found) if found.ratio <= 1 else None

@@ -14,9 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
-from gausscontrol.linalg.bures import align, ranked_factor, read_pair, relative_spectrum
+from gausscontrol.linalg.bures import (
+    align,
+    ranked_factor,
+    read_covariance,
+    read_pair,
+    relative_spectrum,
+)
 from gausscontrol.linalg.symmetric import RANK_TOLERANCE, positive_spectrum
-from gausscontrol.model.moments import read_moments, state_dim
+from gausscontrol.model.moments import read_moments, state_dim, unpack
 
 __all__ = [
     "Ends",
@@ -81,8 +87,7 @@ def is_reachable(start: ArrayLike | tuple, goal: ArrayLike | tuple) -> bool:
     >>> gct.is_reachable(np.diag([1.0, 0.0]), np.eye(2))
     False
     """
-    _, S0 = read_gaussian(start, "start")
-    _, S1 = read_gaussian(goal, "goal", len(S0))
+    _, S0, _, S1 = read_two(start, goal)
     return numerical_rank(S0) == numerical_rank(S1)
 
 
@@ -95,15 +100,30 @@ def read_gaussian(
             size = state_dim(np.size(value)) if dim is None else dim
         except ShapeError as error:
             raise ShapeError(str(error).replace("x:", f"{name}:", 1)) from error
-        return read_moments(value, name, size)
+        mean, _ = read_moments(value, name, size)
+        return mean, read_covariance(unpack(value)[1], name)
     mean, covariance = read_pair(value, name, dim)
     return np.zeros(len(covariance)) if mean is None else mean, covariance
 
 
+def read_two(start, goal) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return means and covariances of start and goal, of one dimension."""
+    mean0, S0 = read_gaussian(start, "start")
+    try:
+        return mean0, S0, *read_gaussian(goal, "goal", len(S0))
+    except ShapeError as error:
+        if isinstance(start, (tuple, list)) or np.ndim(start) != 1:
+            raise
+        d = len(S0)
+        raise ShapeError(
+            f"{error}; start, a vector of {np.size(start)} entries, was read as a packed state of "
+            f"d = {d}, so pass (mean, covariance) if it is a mean"
+        ) from error
+
+
 def read_ends(start, goal, rank: int | None) -> Ends:
     """Return the validated ends of a plan, or raise UnreachableError."""
-    mean0, S0 = read_gaussian(start, "start")
-    mean1, S1 = read_gaussian(goal, "goal", len(S0))
+    mean0, S0, mean1, S1 = read_two(start, goal)
     if rank is not None:
         for name, S in (("start", S0), ("goal", S1)):
             _check_rank(rank, S, name)

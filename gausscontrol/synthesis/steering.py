@@ -103,7 +103,9 @@ def steer(
     ends = read_ends(start, goal, rank)
     nominal = _nominal(model, actuators, ends, duration)
     actuation = Actuation(nominal, actuators, bool(gauge))
-    route = _route(path, derivative, ends, duration)
+    with np.errstate(over="ignore", invalid="ignore"):  # told in the error of _check_energy
+        route = _route(path, derivative, ends, duration)
+        _check_energy(route, ends)
     plan = SteeringPlan(
         start=(ends.mean0, of_rank(read_gaussian(start, "start")[1], ends.L0)),
         goal=(ends.mean1, of_rank(read_gaussian(goal, "goal")[1], ends.L1)),
@@ -115,21 +117,16 @@ def steer(
         actuation=actuation,
     )
     actuation.check(lambda t: route.point(t).factor, plan.samples)
-    _check_energy(plan)
     return plan
 
 
-def _check_energy(plan: SteeringPlan) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        energy = plan.energy
-        moves = any(
-            not np.array_equal(*parts) for parts in zip(plan.start, plan.goal, strict=True)
-        )
-    if not np.isfinite(energy) or (energy == 0 and moves):
-        side = "short" if not np.isfinite(energy) else "long"
+def _check_energy(route: Path, ends: Ends) -> None:
+    energy = route.energy
+    if not np.isfinite(energy) or (energy == 0 and Geodesic(ends, 1.0).energy > 0):
+        side = "long" if energy == 0 else "short"
         raise ParameterError(
-            f"duration: expected a depth over which the energy is a number, found "
-            f"{plan.duration:.3g}, so {side} that it is {energy:.3g}; change the unit of depth"
+            f"duration: expected a depth over which the energy is a positive number, found "
+            f"{route.duration:.3g}, so {side} that it is {energy:.3g}; change the unit of depth"
         )
 
 
@@ -182,6 +179,11 @@ def _route(path: Any, derivative: Any, ends: Ends, duration: float) -> Path:
                 f"derivative: expected a function of depth, found {type(derivative).__name__}"
             )
         return UserPath(path, derivative, ends, duration)
+    if _is_one_pair(path, ends):
+        raise ParameterError(
+            "path: expected a list of Gaussians, found one pair (mean, covariance); wrap it in a "
+            "list, [(mean, covariance)]"
+        )
     if not isinstance(path, (list, tuple)):
         raise ParameterError(
             f"path: expected a function of depth or a list of Gaussians, found "
@@ -191,6 +193,17 @@ def _route(path: Any, derivative: Any, ends: Ends, duration: float) -> Path:
     for i, waypoint in enumerate(path):
         gaussians.append(_waypoint(waypoint, f"path[{i}]", dim, rank))
     return PiecewiseGeodesic(chain([*gaussians, (ends.mean1, ends.L1)]), duration)
+
+
+def _is_one_pair(path: Any, ends: Ends) -> bool:
+    if not isinstance(path, (list, tuple)) or len(path) != 2:
+        return False
+    try:
+        shapes = np.shape(path[0]), np.shape(path[1])
+    except ValueError:  # two pairs (mean, covariance), ragged as arrays
+        return False
+    d = ends.mean0.size
+    return shapes == ((d,), (d, d)) or (d == 1 and shapes == ((), (1, 1)))
 
 
 def _waypoint(value: Any, name: str, dim: int, rank: int) -> tuple[np.ndarray, np.ndarray]:

@@ -221,9 +221,12 @@ def _linear(system, x: np.ndarray, u: np.ndarray, setting: _Setting) -> _Matrice
 def _finite(matrices: _Matrices, system) -> _Matrices:
     wrong = [key for key, X in zip("ABCD", matrices, strict=True) if not np.isfinite(X).all()]
     if wrong:
+        advice = "choose an operating point where it is differentiable"
+        if _is_composite(system):
+            advice = "its gains in series overflow, so scale them"
         raise ParameterError(
             f"sys: expected a finite linearisation of {system.name}, found NaN or infinite entries "
-            f"in {', '.join(wrong)}; choose an operating point where it is differentiable"
+            f"in {', '.join(wrong)}; {advice}"
         )
     return matrices
 
@@ -394,8 +397,9 @@ def _signal(value: Any, name: str, system, size: int | None) -> np.ndarray:
     if padded and vector.size < size:
         vector = np.concatenate([vector, np.zeros(size - vector.size)])
     if vector.size != size:
+        entries = "1 entry" if size == 1 else f"{size} entries"
         raise ShapeError(
-            f"{name}: expected {size} entries, found {vector.size}; "
+            f"{name}: expected {entries}, found {vector.size}; "
             "see the system's state_labels and input_labels"
         )
     return vector

@@ -62,6 +62,8 @@ def solve_loop(
             if np.array_equal(updated, solution):
                 return solution
             solution = updated
+            if not np.isfinite(solution).all():
+                break
         raise ParameterError(_not_finite(solution, owner, labels))
     matrix = np.eye(len(loop)) - loop
     solution = np.linalg.solve(matrix, right)
