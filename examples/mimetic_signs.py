@@ -19,7 +19,7 @@ import numpy as np
 
 import gausscontrol as gct
 
-DIM, SCALE, KEY, VALUE = 8, 1 / 8, 0.7, 0.4
+DIM, SCALE, KEY, VALUE = 5, 1 / 8, 0.7, 0.4
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 DRAWS, SEARCHED = 10, 4
 VARIANCE = 1 / (KEY * VALUE * SCALE)

@@ -12,6 +12,9 @@ from gausscontrol.linalg.bures import (
     bures_wasserstein,
     equilibrated_factor,
     optimal_transport_map,
+    ranked_factor,
+    read_covariance,
+    relative_spectrum,
 )
 
 
@@ -158,6 +161,59 @@ def test_factor_of_a_badly_scaled_covariance():
     L = equilibrated_factor(S)
     np.testing.assert_allclose(L @ L.T, S, rtol=1e-14)
     assert equilibrated_factor(np.zeros((2, 2))).shape == (2, 0)
+
+
+SMALL = np.array([[1e4, 0.0], [3e-5, 1e-4]]), np.array([[2e4, 0.0], [1e-5, 3e-4]])
+
+
+def test_units_of_coordinates_do_not_decide_the_rank():
+    P, Q = np.diag([1e8, 1e-8]), np.diag([1e8, 4e-8])
+    np.testing.assert_allclose(optimal_transport_map(P, Q), np.diag([1.0, 2.0]), rtol=1e-12)
+    assert ranked_factor(P).shape == (2, 2)
+    np.testing.assert_allclose(relative_spectrum(P), [1, 1], rtol=1e-14)
+    P, Q = (L @ L.T for L in SMALL)
+    T = optimal_transport_map(P, Q)
+    assert np.array_equal(T, T.T)
+    np.testing.assert_allclose(T @ P @ T.T, Q, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3, 5])
+def test_rank_counts_and_the_factor_has_it(rank):
+    rng = np.random.default_rng(rank)
+    for _ in range(5):
+        units = 10.0 ** rng.uniform(-6, 6, 5)
+        L = units[:, None] * rng.standard_normal((5, rank))
+        S = read_covariance(L @ L.T, "S")
+        found = ranked_factor(S)
+        assert found.shape == (5, rank)
+        sizes = np.sqrt(np.outer(np.diag(S), np.diag(S)))
+        assert (np.abs(found @ found.T - S) <= 1e-12 * sizes).all()
+
+
+def test_a_rank_by_request_takes_the_leading_directions():
+    S = np.diag([1.0, 1e-12])
+    np.testing.assert_allclose(np.abs(ranked_factor(S, 1)), [[1], [0]], atol=1e-15)
+    correlated = np.array([[1.0, 1e-6], [1e-6, 1e-12]])
+    np.testing.assert_allclose(
+        np.abs(ranked_factor(correlated, 1)), [[1], [1e-6]], rtol=1e-12
+    )
+    # A covariance of rank 1 up to rounding, whose correlation matrix would be indefinite.
+    noisy = np.array([[1.0, 1e-17], [1e-17, 1e-36]])
+    assert ranked_factor(noisy).shape == (2, 1)
+
+
+def test_one_dimension_needs_no_matrix():
+    expected = bures_wasserstein((0.0, 1.0), (1.0, 4.0))
+    assert bures_wasserstein(([0.0], [1.0]), ([1.0], [4.0])) == expected
+    assert bures_wasserstein(([0.0], 1.0), ([1.0], [[4.0]])) == expected
+
+
+def test_the_map_has_no_use_for_means():
+    pair = np.zeros(2), np.eye(2)
+    with pytest.raises(ShapeError, match="S0: expected a covariance .* found a pair"):
+        optimal_transport_map(pair, pair)
+    with pytest.raises(ShapeError, match="S1: expected a covariance .* found a pair"):
+        optimal_transport_map(np.eye(2), pair)
 
 
 def test_inputs_are_left_alone():

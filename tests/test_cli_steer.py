@@ -74,14 +74,20 @@ def test_unreachable_leaves_with_one(files, tmp_path, capsys):
     assert not output.exists()
 
 
+def test_a_rank_out_of_reach_names_its_option(files, capsys):
+    assert main(["steer", *files, "--rank", "1"]) == 1
+    assert capsys.readouterr().err.startswith("gausscontrol: --rank: start cannot count as rank 1")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--layers", "0"], "n: expected a positive number of layers"),
-        (["--depth", "-1"], "duration: expected a positive depth"),
+        (["--layers", "0"], "gausscontrol: --layers: expected a positive number of layers"),
+        (["--depth", "-1"], "gausscontrol: --depth: expected a positive depth"),
+        (["--depth", "0"], "gausscontrol: --depth: expected a positive depth"),
         (["--output", "stack.txt"], "--output: expected a name ending in"),
         (["--output", "missing/stack.npz"], "expected an existing folder"),
-        (["--rank", "5"], "rank: expected an integer from 0 to 2"),
+        (["--rank", "5"], "--rank: expected an integer from 0 to 2"),
         (["--kind", "exact"], "invalid choice"),
         (["--model", "missing.npz"], "missing.npz"),
     ],
@@ -97,7 +103,18 @@ def test_bad_input_leaves_with_two(files, options, message, capsys, tmp_path, mo
 def test_bad_files_leave_with_two(files, tmp_path, capsys):
     (tmp_path / "empty.json").write_text("{}")
     (tmp_path / "three.json").write_text(json.dumps({"covariance": np.eye(3).tolist()}))
+    (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "broken.json").write_text('{"covariance": [[1, 0], [0')
+    (tmp_path / "broken.npz").write_text("x")
+    (tmp_path / "broken.mat").write_text("x")
+    np.save(tmp_path / "bare.npy", np.eye(2))
+    (tmp_path / "bare.npy").rename(tmp_path / "bare.npz")
     for name, message in (
+        ("list.json", 'found a list; write {"mean": ..., "covariance": ...}'),
+        ("broken.json", 'write {"mean": ..., "covariance": ...}'),
+        ("broken.npz", "write it with numpy.savez(file, mean=mean, covariance=covariance)"),
+        ("broken.mat", "write it with save(file, 'mean', 'covariance', '-v7')"),
+        ("bare.npz", "use numpy.savez(file, mean=mean, covariance=covariance)"),
         ("empty.json", "expected covariance (d x d) and, optionally, mean, found nothing"),
         ("three.json", "covariance: expected a 2 x 2 matrix"),
         ("start.txt", "expected a file ending in"),
@@ -111,7 +128,7 @@ def test_a_stack_is_no_model(files, tmp_path, capsys):
     layer = gct.GaussianTransformer(np.eye(2), np.eye(2), -np.eye(2), dt=0.1)
     gct.save_model(tmp_path / "stack.npz", gct.LayerStack([layer]))
     assert main(["steer", *files, "--model", str(tmp_path / "stack.npz")]) == 2
-    assert "expected one model, found a stack of 1 layers" in capsys.readouterr().err
+    assert "expected one model, found a stack of 1 layer\n" in capsys.readouterr().err
 
 
 def test_mean_of_a_file_may_be_left_out(files, tmp_path):

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from problems import plain_attention_form, planted_problem
 
 import gausscontrol as gct
-from gausscontrol.linalg.lmi import equality_rows, linear_image
+from gausscontrol.linalg.lmi import Program, equality_rows, linear_image
 from gausscontrol.synthesis.design import Design, design
+from gausscontrol.synthesis.design_problem import ConvexDesign
 
 FREE = (("V",), ("B",), ("A", "V"), ("A", "B"))
 IDS = ["".join(names) for names in FREE]
@@ -307,6 +308,68 @@ def test_constraints_are_the_reason():
         design(TARGET, A=SKEWED, B=KEYS, constraints=lambda v: [v["V"] >= 0])
 
 
+def test_a_zero_matrix_is_the_reason_and_no_norm_bound_is():
+    for unknown, fixed in (("V", "B"), ("B", "V")):
+        with pytest.raises(gct.InfeasibleDesign, match=f"^{fixed}: expected a head that is not"):
+            design(TARGET, A=SKEWED, free=(unknown,), **{fixed: np.zeros((2, 2))})
+    both = design(TARGET, A=SKEWED, B=[KEYS, np.zeros((2, 2))])
+    assert both.verify()
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+@pytest.mark.parametrize("status", ["failed", "refused", "unbounded"])
+def test_a_solver_that_fails_is_no_statement_about_the_design(monkeypatch, status, failing):
+    """From the given solve on every one fails; the constraint alone is excluded by a proof."""
+    solve, calls = Program.solve, []
+
+    def fail(self, **options):
+        calls.append(self)
+        if len(calls) < failing:
+            return solve(self, **options)
+        raise gct.SolverError("design: out of order", status=status)
+
+    monkeypatch.setattr(Program, "solve", fail)
+    conditions = {"constraints": lambda v: [v["V"] >= 0]} if failing > 1 else {}
+    with pytest.raises(gct.SolverError, match="design: out of order") as caught:
+        design(TARGET, A=SKEWED, B=KEYS, **conditions)
+    assert caught.value.status == status
+    assert "\n" not in str(caught.value)
+    assert "no V makes" not in str(caught.value)
+
+
+def test_constraints_no_solver_settles_are_not_called_impossible(monkeypatch):
+    solve = Program.solve
+
+    def fail(self, **options):
+        if self.constrained_by_user:
+            raise gct.SolverError("design: out of order", status="failed")
+        return solve(self, **options)
+
+    post = ConvexDesign._constrain
+
+    def constrain(self):
+        post(self)
+        self.program.constrained_by_user = True
+
+    monkeypatch.setattr(Program, "constrained_by_user", False, raising=False)
+    monkeypatch.setattr(Program, "solve", fail)
+    monkeypatch.setattr(ConvexDesign, "_constrain", constrain)
+    with pytest.raises(gct.SolverError, match=r"constraints: without them .* which is no proof"):
+        design(TARGET, A=SKEWED, B=KEYS, constraints=lambda v: [v["V"][0] == 0])
+
+
+@pytest.mark.parametrize("free", FREE, ids=IDS)
+@pytest.mark.parametrize("dt", [0.0, 0.02])
+def test_the_certificate_has_the_rate_that_was_asked_for(free, dt):
+    target, model, alpha = planted(8, 2, heads=3)
+    for share in (0.01, 0.7) if not dt or "A" not in free else (0.7,):
+        rate = share * 2 * alpha
+        des = design(target, free=free, **given_matrices(model, free), decay_rate=rate, dt=dt)
+        assert des.decay_rate >= rate * (1 - 1e-9)
+        if not dt:
+            assert des.certificate.rate == des.decay_rate
+
+
 def test_the_optimal_rate_itself_can_be_asked_for():
     des = design((np.zeros(2), np.eye(2)), A=np.eye(2), B=np.eye(2), decay_rate=2.0)
     np.testing.assert_allclose(des.decay_rate, 2.0, rtol=1e-6)
@@ -380,6 +443,28 @@ def test_report():
     assert des.status in ("optimal", "optimal_inaccurate")
 
 
+def test_the_report_says_that_an_inaccurate_point_was_verified():
+    des = design(TARGET, A=SKEWED, B=KEYS)
+    rough = dataclasses.replace(des, status="optimal_inaccurate")
+    assert "solver     optimal_inaccurate, its point verified apart from it" in str(rough)
+
+
+def test_the_report_of_layers_states_the_radius_it_speaks_of():
+    des = design(TARGET, A=np.eye(2), B=np.linalg.inv(TARGET[1]), dt=0.9)
+    assert isinstance(des.certificate, gct.LocalStability)
+    assert "within the stated radius" in str(des)
+    assert f"radius     {des.certificate.radius:.1e} (whitened" in str(des)
+
+
+def test_verify_can_be_a_proof():
+    pytest.importorskip("flint")
+    des = design(TARGET, A=SKEWED, B=KEYS)
+    assert des.verify(rigorous=True)
+    worse = des.certificate.model.replace(V=-des.certificate.model.V)
+    broken = dataclasses.replace(des, certificate=dataclasses.replace(des.certificate, model=worse))
+    assert not broken.verify(rigorous=True)
+
+
 def test_verify_notices_a_model_that_was_swapped():
     des = design(TARGET, A=SKEWED, B=KEYS)
     other = dataclasses.replace(des, model=des.model.replace(V=1.01 * des.model.V))
@@ -397,7 +482,7 @@ def test_verify_notices_a_model_that_was_swapped():
         ({"target": 3.0}, r"target: expected \(mean, covariance\), found float"),
         ({"target": (TARGET[0], -TARGET[1])}, "target covariance: expected"),
         ({"target": (TARGET[0], np.diag([1.0, 0.0]))}, "target covariance: .* full rank"),
-        ({"target": (TARGET[0], np.eye(3))}, "target covariance: expected a 2 x 2"),
+        ({"target": (TARGET[0], np.eye(3))}, "target mean: expected 3 entries, as the covariance"),
         ({"A": None}, r"A: expected a matrix, since it is not among free"),
         ({"B": None}, r"B: expected a matrix, since it is not among free"),
         ({"V": KEYS}, "V: expected nothing, since free=.* leaves it to the design"),
@@ -427,7 +512,9 @@ def test_verify_notices_a_model_that_was_swapped():
         ({"objective": lambda v: -cp.norm(v["V"])}, "objective: expected a convex expression"),
         ({"initial": np.eye(2)}, "initial: expected a GaussianTransformer"),
         ({"initial": gct.GaussianTransformer(1, 1, 1)}, "initial: expected d = 2"),
-        ({"solver": 3}, "solver: expected a name"),
+        ({"constraints": lambda v: [cp.norm(v["V"]) >= 1]}, "constraints: expected convex ones"),
+        ({"solver": 3}, "solver: expected one of .*CLARABEL.*, found 3"),
+        ({"solver": "FOO"}, "solver: expected one of .*SCS.*, found 'FOO', which is not installed"),
     ],
 )
 def test_bad_arguments_are_named(changes, message):

@@ -139,3 +139,16 @@ def test_a_stack_is_refused(run, tmp_path):
     code, _, [line] = run("--target", 1, file="stack.npz")
     assert code == 2
     assert "expected a single layer, found a stack of 2" in line
+
+
+def test_a_mean_replaces_that_of_the_target_file_and_help_says_so(run, tmp_path):
+    target = tmp_path / "target.json"
+    target.write_text(json.dumps({"mean": [1, 0.5], "covariance": TARGET[1].tolist()}))
+    code, out, _ = run("--target", target, "--mean", -1, 2, "--json")
+    assert code == 0
+    assert json.loads(out)["target"]["mean"] == [-1, 2]
+    code, out, _ = run("--help")
+    words = " ".join(out.split())
+    assert code == 0
+    assert "target mean, d numbers; replaces that of --target" in words
+    assert "target covariance in place of --target" in words

@@ -17,6 +17,7 @@ from gausscontrol.synthesis.explicit import (
     one_head,
 )
 from gausscontrol.synthesis.lifted import lifted
+from gausscontrol.synthesis.nearest import distance_from
 
 
 def drift_with_trace(seed, dim, trace):
@@ -194,6 +195,46 @@ def test_initial_heads_are_where_the_search_starts():
     check(des, TARGET)
     assert des.model.name == "trained"
     np.testing.assert_array_equal(des.model.A, SKEWED)
+
+
+@pytest.mark.parametrize("rate", [None, 0.3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_design_near_a_model_is_no_further_than_one_that_changes_less(seed, rate):
+    rng = np.random.default_rng(seed)
+    V = -0.6 * np.eye(2) + 0.2 * rng.standard_normal((2, 2))
+    start = gct.GaussianTransformer(SKEWED, KEYS, V)
+    both = design(TARGET, free=("V", "B"), decay_rate=rate, initial=start)
+    check(both, TARGET, rtol=1e-3)
+    distance = distance_from(start, both.model, TARGET[1])
+    rate = rate or both.decay_rate * (1 - 1e-6)
+    for free in (("V",), ("B",)):
+        try:
+            one = design(TARGET, free=free, decay_rate=rate, initial=start)
+        except gct.InfeasibleDesign:
+            continue
+        assert distance <= distance_from(start, one.model, TARGET[1]) * (1 + 1e-4)
+
+
+def test_near_a_model_bounds_and_constraints_still_hold():
+    start = gct.GaussianTransformer(SKEWED, KEYS, -0.6 * np.eye(2))
+    bound = {"V": 5.0, "B": 0.9 * np.linalg.norm(KEYS, 2)}
+    des = design(TARGET, free=("V", "B"), decay_rate=0.3, initial=start, norm_bound=bound)
+    check(des, TARGET, rtol=1e-3)
+    assert des.norms["B"] <= bound["B"]
+    assert (des.free, des.bounds) == (("V", "B"), bound)
+    des = design(
+        (np.zeros(2), np.eye(2)), free=("V", "B"), n_heads=1, decay_rate=0.1, initial=start,
+        constraints=lambda v: [v["B"] == v["B"].T],
+    )  # fmt: skip
+    np.testing.assert_allclose(des.model.B[0], des.model.B[0].T, atol=1e-9)
+
+
+def test_distance_counts_heads_that_one_side_lacks():
+    one = gct.GaussianTransformer(SKEWED, KEYS, -np.eye(2))
+    two = gct.GaussianTransformer(SKEWED, [KEYS, 0 * KEYS], [-np.eye(2), -0.5 * np.eye(2)])
+    np.testing.assert_allclose(distance_from(one, two, TARGET[1]), np.sqrt(0.5))
+    other = one.replace(B=KEYS + np.eye(2))
+    np.testing.assert_allclose(distance_from(one, other, TARGET[1]), 1.5 * np.sqrt(2))
 
 
 def test_residual_layers():

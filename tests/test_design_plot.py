@@ -43,6 +43,13 @@ def test_every_path_ends_at_the_target(des):
     assert "5 Gaussians" in plot.figure.get_suptitle()
 
 
+@pytest.mark.parametrize("starts", [1, 6, 8, 15])
+def test_no_two_starts_share_a_colour(des, starts):
+    axis = design_plot(des, starts=starts).axes[0, 0]
+    paths = [line for line in axis.get_lines() if len(line.get_xdata()) == 240]
+    assert len({mpl.colors.to_hex(line.get_color()) for line in paths}) == starts
+
+
 def test_starts_can_be_given_and_axes_too(des):
     _, axis = plt.subplots()
     start = (np.array([4.0, -2.0]), 0.1 * np.eye(2))

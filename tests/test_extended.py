@@ -133,7 +133,7 @@ def test_coverage_of_five_hundred_models():
     form, _, auto, settled = coverage(2, 500, 2026, None, higher=500, depth=5_000.0)
     assert auto.sum() >= 2 * form.sum()
     assert auto.sum() >= 0.85 * settled.sum()
-    form, two, auto, settled = coverage(3, 500, 2026, 4, higher=30, depth=5_000.0)
+    form, two, auto, settled = coverage(3, 500, 2026, 4, higher=6, depth=5_000.0)
     assert two.sum() >= 2 * form.sum()
     assert two.sum() >= 0.65 * settled.sum()
     assert auto.sum() > two.sum()

@@ -651,7 +651,7 @@ def test_affine_loop_far_from_its_start():
         (np.zeros(2), 0, ShapeError, "x0: expected 3 entries, found 2"),
         ([[0.1, 0.2, 0.3], 0.4], 0, ShapeError, "x0: expected 3 entries, found 4"),
         ([[0.1, 0.2, 0.3], 0], 0, ShapeError, "x0: expected 3 entries, found 4"),
-        (0, [1, 2], ShapeError, "u0: expected 1 entries, found 2"),
+        (0, [1, 2], ShapeError, "u0: expected 1 entry, found 2"),
         ([0.1, math.nan, 0.3], 0, ParameterError, "x0: expected finite"),
         (0, math.inf, ParameterError, "u0: expected finite"),
         (1j, 0, ParameterError, "x0: expected real"),
@@ -683,3 +683,39 @@ def test_map_of_the_wrong_shape():
     loop.set_connect_map(np.zeros((3, 2)))
     with pytest.raises(ShapeError, match=r"connect_map: expected shape \(2, 2\) in loop"):
         exact_linearize(loop, 0)
+
+
+# -- what is not finite ---------------------------------------------------------------------------
+
+
+def test_a_derivative_that_does_not_exist_names_the_subsystem():
+    root = ct.nlsys(
+        lambda t, x, u, params: -x + u,
+        lambda t, x, u, params: np.sqrt(1 - x),
+        inputs=1,
+        outputs=1,
+        states=1,
+        name="root",
+    )
+    after = ct.ss(-1, 1, 1, 0, name="after")
+    for system, x0 in ((root, [1.0]), (after * root, [1.0, 0.0]), (root * after, [0.0, 1.0])):
+        with pytest.raises(ParameterError, match="finite linearisation of root, found NaN .* in C"):
+            exact_linearize(system, x0, [0.0])
+
+
+def test_gains_in_series_that_overflow_are_refused():
+    gains = [
+        ct.nlsys(None, lambda t, x, u, p: 1e200 * u, inputs=1, outputs=1, name=f"g{i}")
+        for i in range(3)
+    ]
+    joined = ct.interconnect(
+        gains,
+        [["g1.u[0]", "g0.y[0]"], ["g2.u[0]", "g1.y[0]"]],
+        inplist="g0.u[0]",
+        outlist="g2.y[0]",
+        name="whole",
+    )
+    with pytest.raises(ParameterError, match=r"signals in whole, found NaN .* at g2.u\[0\]"):
+        exact_linearize(joined, [], [0.0])
+    with pytest.raises(ParameterError, match="found NaN or infinite entries in D; its gains"):
+        exact_linearize(gains[0] * gains[1] * gains[2], [], [0.0])

@@ -8,6 +8,7 @@ from scipy.linalg import expm
 
 import gausscontrol as gct
 from gausscontrol.errors import ParameterError
+from gausscontrol.synthesis import layers
 from gausscontrol.synthesis.layers import _logarithm
 from gausscontrol.synthesis.steering import steer
 
@@ -81,6 +82,25 @@ def test_held_layers_with_attention_are_found_by_shooting(actuators):
     plan = steer(*pair(rng, 2, 2), 1.0, actuators=actuators, model=model)
     stack = plan.layers(8, "hold")
     assert end_error(stack, plan, rtol=1e-11) < 1e-8
+
+
+def test_held_attention_that_does_not_exist_is_told_soon(monkeypatch):
+    thin = np.diag([1.0, 0.01])
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    plan = steer(thin, turn @ (thin + 0.1) @ turn.T, 1.0, actuators="attention")
+    with pytest.raises(ParameterError, match="held layer 0, .* use kind='residual', or more"):
+        plan.layers(6, "hold")
+    assert end_error_of_covariance(plan.layers(6), plan) < 1e-8
+    # However long the search would be, it ends.
+    monkeypatch.setattr(layers, "BUDGET", 500)
+    plan = steer(*pair(np.random.default_rng(6), 4, 2), 1.0, actuators="attention")
+    with pytest.raises(ParameterError, match="n: found no constant parameters for held layer 0"):
+        plan.layers(6, "hold")
+
+
+def end_error_of_covariance(stack, plan):
+    end = gct.moment_response(stack, stack.boundaries, plan.start).covariance[:, :, -1]
+    return np.linalg.norm(end - plan.goal[1]) / np.linalg.norm(plan.goal[1])
 
 
 def test_shooting_at_lower_rank():

@@ -60,6 +60,14 @@ def test_an_unknown_solver_is_an_error_of_ours():
         program.solve(solver="none")
 
 
+def test_solvers_are_checked_before_they_are_used():
+    assert lmi.check_solver("scs") == "SCS"
+    assert lmi.check_solver("CLARABEL") == "CLARABEL"
+    for name, reason in (("FOO", "not installed"), ("scipy", "no semidefinite"), (3, "found 3")):
+        with pytest.raises(ParameterError, match=f"solver: expected one of .*SCS.*{reason}"):
+            lmi.check_solver(name)
+
+
 def test_margins_mean_a_multiple_of_the_identity():
     program = lmi.Program()
     X = program.symmetric(2)

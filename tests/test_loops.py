@@ -32,6 +32,18 @@ def test_equation_holds_row_by_row_in_any_units(seed, size):
 
 @few
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8))
+def test_overflow_without_a_cycle_is_refused(seed, size):
+    loop = np.diag(np.full(size + 1, 1e200), -1)
+    right = np.eye(size + 2)[:, 0] * 1e150
+    with pytest.raises(ParameterError, match=r"finite signals in loop, found NaN .* at u1"):
+        solved(loop, right)
+    order = np.random.default_rng(seed).permutation(size + 2)
+    with pytest.raises(ParameterError, match="finite signals in loop"):
+        solved(loop[np.ix_(order, order)], right[order])
+
+
+@few
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8))
 def test_without_a_cycle_the_equation_holds_to_the_last_bit(seed, size):
     rng = np.random.default_rng(seed)
     order = rng.permutation(size)

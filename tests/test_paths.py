@@ -119,8 +119,12 @@ def test_parameters_jump_at_a_waypoint_and_the_response_follows():
 def test_waypoints_that_do_not_move_take_no_depth():
     start, goal = np.eye(2), 4 * np.eye(2)
     plan = steer(start, goal, 1.0, path=[start, goal])
-    assert plan.knots == ()
+    assert plan.knots.shape == (0,)
     assert plan.energy == pytest.approx(steer(start, goal, 1.0).energy, rel=1e-14)
+    rng = np.random.default_rng(0)
+    for r in (1, 3):
+        same = gaussian(rng, 3, r)
+        assert steer(same, same, 1.0).energy == 0
     still = steer(start, start, 1.0, path=[start])
     assert still.energy == 0
     np.testing.assert_array_equal(still.parameters(0.5).A, np.zeros((2, 2)))
@@ -221,6 +225,7 @@ def test_a_wrong_derivative_is_noticed():
     ("keywords", "error", "message"),
     [
         ({"path": 3}, ParameterError, "path: expected a function of depth or a list"),
+        ({"path": (np.zeros(2), np.eye(2))}, ParameterError, "path: .* wrap it in a list"),
         ({"path": [np.diag([1.0, 0.0])]}, UnreachableError, r"path\[0\]: expected rank 2"),
         ({"path": [np.eye(3)]}, ShapeError, r"path\[0\]: expected a 2 x 2"),
         ({"derivative": turning_rate}, ParameterError, "derivative: expected only beside"),

@@ -64,7 +64,7 @@ def test_equilibria_of_a_small_polytope_are_enclosed_and_stable():
     vertices = vertices_of(model, rng, 1e-4)
     _, evidence = common_lyapunov(model, Sigma, vertices)
     assert evidence.equilibria
-    assert "every model" in polytope_statement(evidence)
+    assert "every model" in polytope_statement(3, evidence.radius)
     R = np.linalg.inv(np.linalg.cholesky(Sigma))
     for _ in range(30):
         other = inside(vertices, rng)
@@ -78,7 +78,7 @@ def test_a_wide_polytope_speaks_of_the_linearisation():
     model, Sigma = planted(2)
     _, evidence = common_lyapunov(model, Sigma, vertices_of(model, rng, 2e-2))
     assert not evidence.equilibria
-    assert "linearisations at the given covariance" in polytope_statement(evidence)
+    assert "linearisations at the given covariance" in polytope_statement(3, evidence.radius)
 
 
 def test_shared_equilibria_are_recognised():

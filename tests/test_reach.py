@@ -31,13 +31,32 @@ def test_every_rank_mismatch_is_refused_with_both_ranks(d):
                 assert "\n" not in str(refusal.value)
 
 
+def near(share):
+    """Return a covariance whose correlation matrix has this smallest eigenvalue over the largest."""
+    r = (1 - share) / (1 + share)
+    return np.array([[1.0, r], [r, 1.0]])
+
+
+def test_units_of_coordinates_do_not_decide_the_rank():
+    start, goal = np.diag([1e8, 1e-8]), np.diag([1e8, 4e-8])
+    assert is_reachable(start, goal)
+    assert not is_reachable(start, np.diag([1e8, 0.0]))
+    plan = steer(start, goal, 4.0)
+    assert plan.rank == 2
+    assert plan.energy == pytest.approx(1e-8 / 4, rel=1e-12)
+    end = plan.response([0, 4.0]).covariance[:, :, -1]
+    np.testing.assert_allclose(np.diag(end), [1e8, 4e-8], rtol=1e-9)
+    with pytest.raises(UnreachableError, match=r"\(1, 1\) of the start's and \(1, 0\) of the goal's"):
+        steer(start, np.diag([1e8, 0.0]), 1.0)
+
+
 def test_near_rank_deficiency_is_told_with_its_side():
-    start, goal = np.diag([1.0, 1e-12]), np.diag([1.0, 3e-14])
+    start, goal = near(1e-12), near(3e-14)
     with pytest.raises(UnreachableError) as refusal:
         steer(start, goal, 1.0)
     text = str(refusal.value)
-    assert "singular value 2 of the start, 1e-12 of the largest, is above the tolerance" in text
-    assert "singular value 2 of the goal, 3e-14 of the largest, is below the tolerance" in text
+    assert "second singular value of the start, 1e-12 of the largest, is above the tol" in text
+    assert "second singular value of the goal, 3e-14 of the largest, is below the tol" in text
     assert "pass rank=1 or rank=2" in text
     assert not is_reachable(start, goal)
 
@@ -51,23 +70,29 @@ def test_a_clear_case_is_not_called_near():
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_the_user_decides_a_near_case(rank):
-    start, goal = np.diag([1.0, 1e-12]), np.diag([4.0, 3e-14])
+    start, goal = near(1e-12), 4 * near(3e-14)
     plan = steer(start, goal, 1.0, rank=rank)
     assert plan.rank == rank
-    assert np.linalg.matrix_rank(plan.start[1], tol=1e-20) == rank
+    assert np.linalg.matrix_rank(plan.start[1], tol=1e-14) == rank
     assert ("is above the tolerance" in str(plan)) == (rank == 2)
 
 
 def test_an_accepted_near_case_is_reported():
-    report = str(steer(np.diag([1.0, 1e-12]), np.eye(2), 1.0))
-    assert "singular value 2 of the start, 1e-12 of the largest, is above the tolerance" in report
+    report = str(steer(near(1e-12), np.eye(2), 1.0))
+    assert "second singular value of the start, 1e-12 of the largest, is above the" in report
+
+
+def test_a_rank_by_request_drops_what_is_small_in_either_scale():
+    plan = steer(np.diag([1.0, 1e-12]), np.diag([4.0, 3e-14]), 1.0, rank=1)
+    np.testing.assert_allclose(plan.goal[1], np.diag([4.0, 0.0]), atol=1e-15)
+    assert plan.energy == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
     ("rank", "error", "message"),
     [
-        (1, UnreachableError, "start cannot count as rank 1, since its singular value 2 is 1 of"),
-        (3, UnreachableError, "start cannot count as rank 3, since its singular value 3 is 0 of"),
+        (1, UnreachableError, "start cannot count as rank 1, since its second singular value is 1 of"),
+        (3, UnreachableError, "start cannot count as rank 3, since its third singular value is 0 of"),
         (4, ParameterError, "rank: expected an integer from 0 to 3"),
         (True, ParameterError, "rank: expected an integer"),
         (1.5, ParameterError, "rank: expected an integer"),
@@ -91,6 +116,7 @@ def test_gaussians_are_read_in_every_form():
     ("start", "goal", "error", "message"),
     [
         (np.eye(2), np.eye(3), ShapeError, "goal: expected a 2 x 2"),
+        (np.zeros(2), np.eye(2), ShapeError, "start, a vector of 2 entries, was read as a packed"),
         (np.ones(4), np.eye(2), ShapeError, "start: expected d . d"),
         (-np.eye(2), np.eye(2), ParameterError, "start: expected a positive semidefinite"),
         (np.eye(2), (np.zeros(3), np.eye(2)), ShapeError, "goal mean: expected"),

@@ -1,6 +1,7 @@
 """Global and local stability: reference cases, counterexamples, gauge, coordinates, tampering."""
 
 import copy
+from fractions import Fraction
 
 import control as ct
 import numpy as np
@@ -287,10 +288,35 @@ def test_semidefinite_gain_is_decided_by_the_riccati_criterion():
     model = gct.GaussianTransformer(np.diag([1.0, 2.0]), -np.outer(c, c) / 2, IDENTITY)
     certificate = gct.certify_global_stability(model, gct.find_equilibrium(model))
     assert certificate.method == "riccati"
-    assert "read up to rounding" in certificate.statement
+    assert certificate.reading == ""  # decided with integers
     assert certificate.optimal_rate is None
     assert certificate.verify()
     refused(model, gct.find_equilibrium(model), method="form")
+
+
+def test_heads_that_cancel_are_summed_without_rounding():
+    # In floats G22 cancels to zero; exactly it is 1e-11, and large covariances blow up.
+    v = np.array([0.9, -0.3, 0.7, -0.1])
+    for seed in range(200):
+        K = np.round(np.random.default_rng(seed).uniform(1, 9, 4), 1) * 1e4
+        K[3] = -(v[:3] @ K[:3]) / v[3]
+        exact = sum(Fraction(a) * Fraction(b) for a, b in zip(v, K, strict=True))
+        if exact > 1e-13 and np.tensordot(v, K, axes=1) <= 0:
+            break
+    B = np.zeros((5, 2, 2))
+    B[:4, 1, 1], B[4, 0, 0] = K, -1.0
+    V = np.append(v, 1.0)[:, None, None] * IDENTITY
+    A = np.array([[2.0, 1.0], [-1.0, 2.0]])
+    model = gct.GaussianTransformer(A, B, V)
+    Sigma = np.linalg.inv(gct.lyapunov(A.T, np.diag([-2.0, 2 * float(exact)])).solution)
+    assert "positive eigenvalue" in str(refused(model, Sigma))
+    # With the sign turned G is negative by as little, which is enough.
+    turned = B * np.array([-1, -1, -1, -1, 1])[:, None, None]
+    model = gct.GaussianTransformer(A, turned, V)
+    Sigma = np.linalg.inv(gct.lyapunov(A.T, np.diag([-2.0, -2 * float(exact)])).solution)
+    certificate = gct.certify_global_stability(model, gct.find_equilibrium(model, Sigma))
+    assert certificate.method == "riccati"
+    assert certificate.reading == ""
 
 
 def test_riccati_needs_scalars_to_the_last_digit():
@@ -419,3 +445,25 @@ def test_singular_equilibria_are_not_certified():
     for certify in (gct.certify_local_stability, gct.certify_global_stability):
         with pytest.raises(gct.NotCertified, match="rank 1 of 2"):
             certify(model, singular)
+
+
+def test_an_identity_is_taken_for_p_only_with_a_margin():
+    # J + J^T is semidefinite: eigvalsh says -1e-15, where the Lyapunov equation has a solution.
+    model = gct.GaussianTransformer([[1, 0.5], [-0.5, 1]], np.diag([0.5, 0.0]), -np.eye(2))
+    certificate = gct.certify_local_stability(model, gct.find_equilibrium(model))
+    assert certificate.verify()
+
+
+def test_your_own_lyapunov_matrix_comes_back_as_it_was():
+    P = 7.0 * np.diag([1.0, 2.0, 1.0])
+    certificate = gct.certify_local_stability(LIMIT, IDENTITY, lyapunov_matrix=P)
+    assert np.array_equal(certificate.lyapunov_matrix, P)
+    halved = gct.certify_local_stability(LIMIT, IDENTITY, lyapunov_matrix=P / 2)
+    assert halved.margin == pytest.approx(certificate.margin)
+    assert certificate.verify()
+
+
+def test_what_the_layer_moves_is_no_fixed_point():
+    layers = LIMIT.replace(dt=0.1)
+    with pytest.raises(NotCertified, match="expected a fixed point of the layer"):
+        gct.certify_local_stability(layers, 1.5 * IDENTITY)

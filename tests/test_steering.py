@@ -245,6 +245,34 @@ def test_feedback_on_the_plan_is_the_plan(plan):
         np.testing.assert_allclose(getattr(here, key), getattr(expected, key), atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("t", "error", "message"),
+    [
+        (np.nan, ParameterError, "t: expected finite"),
+        ("a", ParameterError, "t: expected real numbers"),
+        (None, ParameterError, "t: expected real numbers"),
+        ([], ShapeError, "t: expected one depth"),
+        ([0.5], ShapeError, "t: expected one depth"),
+        (-0.1, ParameterError, "t: expected a depth of at least 0, found -0.1"),
+    ],
+)
+def test_feedback_reads_its_depth(plan, t, error, message):
+    with pytest.raises(error, match=message):
+        plan.feedback(t, *plan.start)
+
+
+def test_feedback_refuses_a_lower_rank(plan):
+    message = "covariance: expected rank 3, that of the plan, found rank 1"
+    with pytest.raises(ParameterError, match=message):
+        plan.feedback(0.1, np.zeros(3), np.diag([1.0, 0, 0]))
+
+
+def test_a_gain_that_is_too_stiff_is_named(plan):
+    for gain in (1e8, 8e3):
+        with pytest.raises(ParameterError, match="gain: expected a rate that the integration"):
+            plan.response([0, 1.0], (plan.goal[0], plan.goal[1]), gain=gain)
+
+
 def test_feedback_holds_the_goal_afterwards(plan):
     mean, S = plan.goal
     field = MomentField.of(plan.feedback(2.0, mean, S))
@@ -312,6 +340,35 @@ def test_a_sign_change_between_samples_is_refused():
         steer(LINE, np.diag([0.0, 1.0]), 1.0, actuators="attention", model=model)
 
 
+def test_a_double_crossing_between_samples_is_refused():
+    # 1 - (1 + e) cos^2 of the angle to v is negative only within 3e-3 of the middle of two samples.
+    v = np.array([0.495, 0.505]) / np.hypot(0.495, 0.505)
+
+    def model(excess):
+        return with_matrices(np.eye(2) - (1 + excess) * np.outer(v, v), np.eye(2))
+
+    ends = LINE, np.diag([0.0, 1.0]), 1.0
+    with pytest.raises(ParameterError, match=r"found it singular at depth 0\.50"):
+        steer(*ends, actuators="attention", model=model(1e-5))
+    plan = steer(*ends, actuators="attention", model=model(-1e-5))
+    sampled = max(np.linalg.norm(plan.parameters(t).V[0], 2) for t in plan.samples)
+    assert plan.peak_norms["V"] > 5 * sampled
+    np.testing.assert_allclose(
+        plan.peak_norms["V"],
+        max(np.linalg.norm(plan.parameters(t).V[0], 2) for t in np.linspace(0.5, 0.51, 4001)),
+        rtol=1e-4,
+    )
+
+
+def test_a_crossing_where_the_path_turns_at_once_is_refused():
+    # The line turns within 1e-8 of the depth, between the last two samples.
+    v = np.array([1.0, 1.0]) / np.sqrt(2)
+    model = with_matrices(np.eye(2) - 1.01 * np.outer(v, v), np.eye(2))
+    ends = 1e8 * LINE, 1e-8 * np.diag([0.0, 1.0])
+    with pytest.raises(ParameterError, match="found it singular"):
+        steer(*ends, 1.0, actuators="attention", model=model)
+
+
 def test_keys_reach_lower_ranks_with_enough_heads():
     rng = np.random.default_rng(5)
     start, goal = pair(rng, 4, 2)
@@ -331,6 +388,14 @@ def test_report(plan):
         assert word in str(plan)
 
 
+def test_repr_is_one_line(plan):
+    text = repr(plan)
+    assert text.startswith(f"<SteeringPlan by {plan.actuators}, d = 3, rank 3, depth 1, energy ")
+    assert "\n" not in text
+    assert "1 residual layer, d = 3, 1 head, depth 1>" in repr(plan.layers(1))
+    assert "2 residual layers, d = 3, 1 head, depth 1>" in repr(plan.layers(2))
+
+
 def test_plans_are_frozen_and_inputs_left_alone():
     S = np.eye(2)
     plan = steer(S, 4 * S, 1.0)
@@ -346,6 +411,9 @@ def test_plans_are_frozen_and_inputs_left_alone():
     [
         ((np.eye(2), np.eye(2), 0.0), {}, ParameterError, "duration: expected a positive depth"),
         ((np.eye(2), np.eye(2), [1.0]), {}, ParameterError, "duration: expected a positive depth"),
+        ((np.eye(2), 2 * np.eye(2), 1e-320), {}, ParameterError, "duration: .* short that it is"),
+        ((np.eye(2), 2 * np.eye(2), 1e-310), {}, ParameterError, "duration: .* short that it is"),
+        ((1e-30, 4e-30, 1e300), {}, ParameterError, "duration: .* so long that it is 0"),
         ((np.eye(2), np.eye(3), 1.0), {}, ShapeError, "goal: expected a 2 x 2"),
         ((np.eye(2), np.eye(2), 1.0), {"actuators": "A"}, ParameterError, "actuators: expected"),
         ((np.eye(2), np.eye(2), 1.0), {"model": 3}, ParameterError, "model: expected a Gaussian"),

@@ -79,6 +79,26 @@ def test_singular_plan_in_three_dimensions():
     assert "rank 1 of 3" in figure.get_suptitle()
 
 
+def test_the_words_fit_rank_and_number():
+    line = steer(np.diag([1.0, 0.0]), np.diag([4.0, 0.0]), 1.0)
+    plot = steering_plot(line, layers=1)
+    words = labels(plot.axes[0, 0])
+    assert any("95% segment" in word for word in words)
+    assert not any("ellipse" in word for word in words)
+    assert "between 1 layer" in words
+    assert "1 residual layer" in labels(plot.axes[1, 0])
+    point = steer((np.zeros(2), np.zeros((2, 2))), (np.ones(2), np.zeros((2, 2))), 1.0)
+    assert any("95% point" in word for word in labels(steering_plot(point).axes[0, 0]))
+
+
+def test_legends_do_not_cover_the_curves(plan):
+    plot = steering_plot(plan, layers=4)
+    plot.figure.canvas.draw()
+    for axis in plot.axes[:, 0]:
+        legend = axis.get_legend().get_window_extent()
+        assert legend.y0 >= axis.get_window_extent().y1 - 1
+
+
 def test_bad_arguments(plan):
     with pytest.raises(ParameterError, match="plan: expected a SteeringPlan"):
         steering_plot(plan.model)

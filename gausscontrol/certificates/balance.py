@@ -46,21 +46,32 @@ class Balanced:
         self.original = original
         A, V, B = original.A, original.V, original.B
         exponents = _exponents(A, V, B)
+        # What overflows here is refused below, where nothing comes back as it was.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            self._balance(A, V, B, exponents)
+
+    def _balance(
+        self, A: np.ndarray, V: np.ndarray, B: np.ndarray, exponents: np.ndarray
+    ) -> None:
         depth = -_exponent(_similar(A, exponents))
         V = np.array([_similar(v, exponents) for v in V])
         B = np.array([_congruent(b, exponents) for b in B])
         # tau scales A and T alike; c_h and the common factor of D share out what is left.
         gauge = np.array([_gauge(v, b) for v, b in zip(V, B, strict=True)])
-        sizes = np.linalg.norm(V, axis=(1, 2)) * np.linalg.norm(B, axis=(1, 2))
-        common = (_exponent(sizes) + depth) // 2
-        self.model = GaussianTransformer(
-            np.ldexp(_similar(A, exponents), depth),
-            np.array([np.ldexp(b, -g - 2 * common) for b, g in zip(B, gauge, strict=True)]),
-            np.array([np.ldexp(v, g + depth) for v, g in zip(V, gauge, strict=True)]),
-        )
+        common = (_size(V, B) + depth) // 2
+        A = np.ldexp(_similar(A, exponents), depth)
+        B = np.array([np.ldexp(b, -g - 2 * common) for b, g in zip(B, gauge, strict=True)])
+        V = np.array([np.ldexp(v, g + depth) for v, g in zip(V, gauge, strict=True)])
+        if not all(np.isfinite(matrix).all() for matrix in (A, B, V)):
+            raise _too_spread()
+        self.model = GaussianTransformer(A, B, V)
         self.scale = np.ldexp(1.0, exponents + common)
         self.depth = float(np.ldexp(1.0, depth))
         self.gauge = np.ldexp(1.0, gauge)
+        positive = (self.scale > 0).all() and (self.gauge > 0).all() and self.depth > 0
+        finite = all(np.isfinite(x).all() for x in (self.scale**4, self.depth, self.gauge))
+        if not (positive and finite):
+            raise _too_spread()
         self._check(exponents + common, depth, gauge)
 
     def _check(self, exponents: np.ndarray, depth: int, gauge: np.ndarray) -> None:
@@ -71,10 +82,7 @@ class Balanced:
             pairs.append((np.ldexp(_similar(V[h], -exponents), -g - depth), self.original.V[h]))
             pairs.append((np.ldexp(_congruent(B[h], -exponents), g), self.original.B[h]))
         if not all(np.array_equal(back, was) for back, was in pairs):
-            raise NotCertified(
-                "model: its entries are spread over more than double precision can balance; "
-                "change the units of the coordinates"
-            )
+            raise _too_spread()
 
     @property
     def dim(self) -> int:
@@ -99,14 +107,14 @@ class Balanced:
         return float(self.gauge[np.linalg.norm(self.model.B, axis=(1, 2)).argmax()])
 
     def multiplier_to_original(self, G: np.ndarray) -> np.ndarray:
-        """Return (D (x) D) G (D (x) D)."""
+        """Return (D (x) D) G (D (x) D) / tau, for q_P per unit depth."""
         double = np.kron(self.scale, self.scale)
-        return double[:, None] * G * double
+        return double[:, None] * G * double / self.depth
 
     def multiplier_to_balanced(self, G: np.ndarray) -> np.ndarray:
         """Undo `multiplier_to_original`."""
         double = np.kron(self.scale, self.scale)
-        return G / double[:, None] / double
+        return G / double[:, None] / double * self.depth
 
 
 @lru_cache(maxsize=8)
@@ -125,6 +133,13 @@ def check_continuous(model: GaussianTransformer) -> None:
         )
 
 
+def _too_spread() -> NotCertified:
+    return NotCertified(
+        "model: its entries are spread over more than double precision can balance; "
+        "change the units of the coordinates"
+    )
+
+
 def _exponents(A: np.ndarray, V: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return log2 D, rounded, with mean zero up to rounding."""
     start = _log_least_squares(A, V, B)
@@ -137,6 +152,8 @@ def _exponents(A: np.ndarray, V: np.ndarray, B: np.ndarray) -> np.ndarray:
         keys = [_log_sum(s, -d, 1.0) for s in squares[heads + 1 :]]
         terms = np.array([v[0] + b[0] for v, b in zip(keyed, keys, strict=True)])
         gap = d - start
+        # Without A its share is left out, not minus infinity.
+        feed = feed if np.isfinite(feed) else 0.0
         value = FEED_FORWARD_WEIGHT * feed + RIDGE * gap @ gap
         slope = FEED_FORWARD_WEIGHT * slope_A + 2 * RIDGE * gap
         if np.isfinite(terms).any():
@@ -201,7 +218,24 @@ def _congruent(X: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 
 def _exponent(X: np.ndarray) -> int:
     """Return the power of two nearest above the Frobenius norm; 0 for zero."""
-    return int(np.frexp(np.linalg.norm(X))[1])
+    norm, power = _norm(X)
+    return power + int(np.frexp(norm)[1]) if norm else 0
+
+
+def _norm(X: np.ndarray) -> tuple[float, int]:
+    """Return the Frobenius norm as a number near 1 and a power of two, whatever its size."""
+    power = int(np.frexp(np.abs(X).max())[1])
+    return float(np.linalg.norm(np.ldexp(X, -power))), power
+
+
+def _size(V: np.ndarray, B: np.ndarray) -> int:
+    """Return the exponent of the norm of all |V_h| |B_h|."""
+    norms = [(_norm(v), _norm(b)) for v, b in zip(V, B, strict=True)]
+    products = [(v * b, v_power + b_power) for (v, v_power), (b, b_power) in norms if v and b]
+    if not products:
+        return 0
+    top = max(power for _, power in products)
+    return top + _exponent(np.array([np.ldexp(x, power - top) for x, power in products]))
 
 
 def _gauge(V: np.ndarray, B: np.ndarray) -> int:

@@ -12,9 +12,10 @@ certificate at all, such as a Gram matrix that is not symmetric, does not verify
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +40,7 @@ __all__ = [
     "certified_covariance",
     "check_enclosed",
     "finished",
+    "guarded",
     "hurwitz_margin",
 ]
 
@@ -52,6 +54,15 @@ REPEATED = 1e-6
 GENERAL = ("basis", "coordinates")
 # Numbers that may have either sign.
 SIGNED = ("rate", "optimal_rate")
+# What a field must be, by its declared type.
+KINDS: dict[str, Any] = {
+    "GaussianTransformer": GaussianTransformer,
+    "np.ndarray": np.ndarray,
+    "float": float | int | np.floating,
+    "str": str,
+    "bool": bool | np.bool_,
+    "tuple[GaussianTransformer, ...]": tuple,
+}
 # What a check raises that is handed a field of the wrong type, shape or size.
 MALFORMED = (
     ArithmeticError,
@@ -172,6 +183,34 @@ class Certificate(ABC):
         return []
 
 
+def guarded(certify: Callable[..., Claim]) -> Callable[..., Claim]:
+    """Make a certify function refuse numbers that leave double precision, without warnings.
+
+    Infinity and NaN fail every inequality that is checked, so that a certificate is refused in the
+    ordinary way wherever no decomposition stumbles over them first.
+    """
+
+    @wraps(certify)
+    def guarding(*arguments: Any, **options: Any) -> Claim:
+        try:
+            with np.errstate(all="ignore"):
+                certificate = certify(*arguments, **options)
+        except (np.linalg.LinAlgError, FloatingPointError, OverflowError) as error:
+            raise _out_of_range() from error
+        if not np.isfinite(certificate.margin):
+            raise _out_of_range()
+        return certificate
+
+    return guarding
+
+
+def _out_of_range() -> NotCertified:
+    return NotCertified(
+        "model: the numbers of the check leave double precision; change the units of depth or of "
+        "the coordinates"
+    )
+
+
 def at_most(value: float) -> str:
     """Write an upper bound with six digits, rounded up.
 
@@ -205,29 +244,32 @@ def _kept(value: Any) -> Any:
     return value
 
 
-def _contents(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of the fields of a certificate, and of its witness."""
+def _contents(value: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield name, declared type and value of the fields of a certificate, and of its witness."""
     for item in fields(value):
         content = getattr(value, item.name)
-        yield item.name, content
+        yield item.name, str(item.type), content
         if is_dataclass(content):
             yield from _contents(content)
 
 
 def _is_well_formed(certificate: Certificate) -> bool:
-    """Tell whether matrices are finite and symmetric, and sizes are not negative."""
-    if not isinstance(certificate.model, GaussianTransformer):
-        return False
-    for name, value in _contents(certificate):
+    """Tell whether fields have their types, matrices are symmetric and sizes not negative."""
+    for name, declared, value in _contents(certificate):
+        first, _, optional = declared.partition(" | ")
+        if value is None and optional == "None":
+            continue
+        if not isinstance(value, KINDS.get(first, object)):
+            return False
         if isinstance(value, np.ndarray):
             if value.ndim != 2 or not np.isfinite(value).all():
                 return False
             square = value.shape[0] == value.shape[1]
             if square and name not in GENERAL and not np.array_equal(value, value.T):
                 return False
-        elif isinstance(value, float | np.floating) and not (
-            np.isfinite(value) if name in SIGNED else value >= 0
-        ):
+        elif name == "margin" and not np.isfinite(value):
+            return False
+        elif first == "float" and not (np.isfinite(value) if name in SIGNED else value >= 0):
             return False
     return True
 

@@ -18,13 +18,14 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.analysis.equilibrium import check_model
 from gausscontrol.certificates.balance import Balanced, balanced, check_continuous
-from gausscontrol.certificates.base import Certificate, finished
+from gausscontrol.certificates.base import Certificate, at_most, finished, guarded
 from gausscontrol.certificates.comparison import EPS, Growth, pencil_bounds
 from gausscontrol.certificates.cone import LARGEST_CONE, Search, pencil, witness_growth
 from gausscontrol.certificates.rigorous_blow_up import prove_blow_up
 from gausscontrol.certificates.spectral import spectra, spectral_growth, spectral_level
 from gausscontrol.certificates.subspace import (
     Plane,
+    SubspaceGrowth,
     planes,
     reference_covariance,
     subspace_growth,
@@ -64,6 +65,8 @@ class BlowUp(Certificate):
         "subspace": P = U Q U^T for a left-invariant subspace of V near the columns of U.
     uncertainty : float
         "subspace": how far U is from an exact basis, in the units of `data["scale"]`.
+    reading : str
+        Ending of the statement where structure is read from rounded numbers; empty if it is exact.
     """
 
     method: str
@@ -76,6 +79,22 @@ class BlowUp(Certificate):
     basis: np.ndarray | None = None
     weight: np.ndarray | None = None
     uncertainty: float = 0.0
+    reading: str = ""
+
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        if self.threshold == 0 and self.method != "subspace":
+            which = "every covariance but zero"
+        else:
+            which = f"every covariance with {self._measure} > {at_most(self.threshold)}"
+        return f"{which} escapes to infinity at a finite depth{self.reading}"
+
+    @property
+    def _measure(self) -> str:
+        if self.P is None:
+            return "lambda_max(B^1/2 Sigma_0 B^1/2)"
+        return "tr(P Sigma_0)/sqrt(tr P)"
 
     def level(self, Sigma0: ArrayLike) -> float:
         """Return y of a covariance, less what rounding may have added.
@@ -162,20 +181,33 @@ class BlowUp(Certificate):
     def _plane(self, found: Balanced) -> Plane:
         return Plane(self.basis / found.scale[:, None], self.weight)
 
-    def _recheck(self) -> bool:
+    def _recheck(self) -> float:
         """Repeat the comparison from the model and the stored matrices."""
         found = balanced(self.model)
+        least = _threshold(self._growth, self.P) if _fits(self) else np.inf
+        if self.model.dt or not self.threshold >= least:
+            return -np.inf
+        offers = [
+            margin
+            for shown, margin in self._repeated(found)
+            if _agrees(shown.scaled(found.depth), self._growth)
+        ]
+        return max(offers, default=-np.inf)
+
+    def _repeated(self, found: Balanced) -> Iterator[tuple[Growth, float]]:
+        """Yield what the stored matrices show, with margins."""
         if self.method == "spectral":
             numbers = spectra(found)
             shown = spectral_growth(numbers) if numbers else None
-            again = [shown.scaled(1.0, found.key_gauge)] if shown else []
+            if shown is not None:
+                yield shown.scaled(1.0, found.key_gauge), numbers.v_low / numbers.size
         elif self.method == "subspace":
             plane = subspace_growth(found, self._plane(found))
-            again = [plane.growth] if plane and plane.uncertainty <= self.uncertainty else []
+            if plane and plane.uncertainty <= self.uncertainty and self.reading == _reading(plane):
+                yield plane.growth, plane.margin
         else:
             G = None if self.multiplier is None else found.multiplier_to_balanced(self.multiplier)
-            again = [g for g, _ in witness_growth(found.model, found.to_balanced(self.P), G)]
-        return any(g and _agrees(g.scaled(found.depth), self._growth) for g in again)
+            yield from witness_growth(found.model, found.to_balanced(self.P), G)
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
@@ -183,14 +215,14 @@ class BlowUp(Certificate):
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
-        what = "lambda_max(B^1/2 Sigma0 B^1/2)" if self.P is None else "tr(P Sigma0)/sqrt(tr P)"
         unit = "" if self.P is None else " [x]^2"
         return [
             f"  method  {self.method}",
-            f"  where   {what} > {self.threshold:.6g}{unit}",
+            f"  where   {self._measure} > {at_most(self.threshold)}{unit}",
         ]
 
 
+@guarded
 def certify_blow_up(
     model: GaussianTransformer,
     Sigma0: ArrayLike | None = None,
@@ -247,6 +279,11 @@ def certify_blow_up(
     check_continuous(model)
     found = balanced(model)
     start = None if Sigma0 is None else covariance_matrix(Sigma0, "Sigma0", model.dim)
+    if start is not None and not start.any():
+        raise NotCertified(
+            "Sigma0: the zero covariance stays zero; use one that is not, or call without it",
+            margin=-1.0,
+        )
     reference = reference_covariance(found) if start is None else found.covariance(start)
     best: BlowUp | None = None
     for tried in (_spectral, _subspace, _programme):
@@ -264,10 +301,10 @@ def certify_blow_up(
             "may still blow up, see moment_response"
         )
     reached = best.level(start) / best._growth.level
+    more = f"use more than {1 / reached:.4g} Sigma0, or " if reached > 0 else ""
     raise NotCertified(
         f"Sigma0: not certified to blow up: it reaches {reached:.4g} of the threshold of "
-        f"method {best.method!r}; use more than {1 / reached if reached > 0 else np.inf:.4g} "
-        "Sigma0, or call without it",
+        f"method {best.method!r}; {more}call without it",
         margin=float(reached - 1),
     )
 
@@ -300,7 +337,7 @@ def _subspace(found: Balanced, _: np.ndarray) -> Iterator[BlowUp]:
     for plane in planes(found):
         U, Q = plane
         basis = found.scale[:, None] * U
-        Q = np.ldexp(Q, -_size(np.sum((basis @ Q) * basis)))
+        Q = symmetrise(np.ldexp(Q, -_size(np.sum((basis @ Q) * basis))))
         plane = Plane(U, Q)
         shown = subspace_growth(found, plane)
         if shown is not None:
@@ -309,7 +346,7 @@ def _subspace(found: Balanced, _: np.ndarray) -> Iterator[BlowUp]:
                 "subspace",
                 shown.growth,
                 shown.margin,
-                reading="" if shown.is_exact else ", where B_h = c_h B is read up to rounding",
+                reading=_reading(shown),
                 P=symmetrise(basis @ Q @ basis.T),
                 basis=basis,
                 weight=Q,
@@ -344,30 +381,46 @@ def _programme(found: Balanced, reference: np.ndarray) -> Iterator[BlowUp]:
 
 
 def _certificate(
-    found: Balanced, method: str, shown: Growth, margin: float, reading: str = "", **stored: Any
+    found: Balanced, method: str, shown: Growth, margin: float, **stored: Any
 ) -> BlowUp:
     shown = shown.scaled(found.depth)
     P = stored.pop("P", None)
-    root = 1.0 if P is None else np.sqrt(np.trace(P))
-    threshold = float(shown.level / root)
-    what = "lambda_max(B^1/2 Sigma_0 B^1/2)" if P is None else "tr(P Sigma_0)/sqrt(tr P)"
     return BlowUp(
         model=found.original,
-        statement=(
-            f"every covariance with {what} > {threshold:.6g} escapes to infinity at a finite "
-            f"depth{reading}"
-        ),
-        scope="covariance",
         margin=float(margin),
         data={"scale": found.scale, "rate": shown.rate, "gain": shown.gain, "loss": shown.loss},
         method=method,
         P=P,
-        threshold=threshold,
+        threshold=_threshold(shown, P) * (1 + 32 * EPS),
         rate=shown.rate,
         gain=shown.gain,
         loss=shown.loss,
         **stored,
     )
+
+
+def _threshold(shown: Growth, P: np.ndarray | None) -> float:
+    """Return the level of the comparison in the units that are reported."""
+    return float(shown.level / (1.0 if P is None else np.sqrt(np.trace(P))))
+
+
+def _reading(plane: SubspaceGrowth) -> str:
+    return "" if plane.is_exact else ", where B_h = c_h B is read up to rounding"
+
+
+def _fits(certificate: BlowUp) -> bool:
+    """Tell whether exactly the matrices of the method are there, and P = U Q U^T is."""
+    P, U, Q = certificate.P, certificate.basis, certificate.weight
+    if certificate.method == "subspace":
+        if P is None or U is None or Q is None or certificate.multiplier is not None:
+            return False
+        terms = (np.abs(U) @ np.abs(Q)) @ np.abs(U).T
+        return bool((np.abs(P - U @ Q @ U.T) <= 1e-12 * terms).all())
+    if not (U is None and Q is None and certificate.uncertainty == 0 and not certificate.reading):
+        return False
+    if certificate.method == "spectral":
+        return P is None and certificate.multiplier is None
+    return certificate.method == "sdp" and P is not None
 
 
 def _size(trace: float) -> int:

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.spectra import dense_operator, form_maximum
-from gausscontrol.certificates.base import Certificate, certified_covariance
+from gausscontrol.certificates.base import Certificate, certified_covariance, guarded
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import (
     covariance_matrix,
@@ -234,11 +234,25 @@ class SemiglobalStability(Certificate):
         """
         return self.lyapunov_function(Sigma) <= self.level
 
-    def _recheck(self) -> bool:
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        return (
+            f"under layers of depth {self.model.dt:g} every covariance with W <= {self.level:.6g} "
+            "tends to the equilibrium, to the resolution at which it is balanced"
+        )
+
+    def _recheck(self) -> float:
         """Repeat the check from the model, the covariance and the level."""
         step, data = _semiglobal_step(self.model, self.covariance, self.level)
         mean = _mean_converges(self.model, self.covariance, data["resolution"])
-        return step > self.model.dt and mean >= self.mean_stable
+        repeated = (
+            self.model.dt > 0
+            and (1 - 1e-9) * self.largest_step <= step
+            and data["resolution"] <= (1 + 1e-9) * self.resolution
+            and mean >= self.mean_stable
+        )
+        return step - self.model.dt if repeated else -np.inf
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
@@ -248,6 +262,7 @@ class SemiglobalStability(Certificate):
         ]
 
 
+@guarded
 def certify_semiglobal_stability(
     model: GaussianTransformer, equilibrium: Any, Sigma0: Any
 ) -> SemiglobalStability:
@@ -307,11 +322,6 @@ def certify_semiglobal_stability(
     mean_stable = _mean_converges(model, Sigma, data["resolution"])
     return SemiglobalStability(
         model=model,
-        statement=(
-            f"under layers of depth {model.dt:g} every covariance with W <= {level:.6g} tends to "
-            "the equilibrium, to the resolution at which it is balanced"
-        ),
-        scope="covariance and mean" if mean_stable else "covariance",
         margin=step - model.dt,
         data=data,
         covariance=Sigma,

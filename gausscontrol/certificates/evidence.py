@@ -31,7 +31,6 @@ __all__ = [
     "mean_margin",
     "riccati_shortfall",
     "riccati_stability",
-    "scope_of",
     "supports",
 ]
 
@@ -63,11 +62,6 @@ def supports(evidence: Evidence, certificate: Any) -> bool:
         and evidence.radius <= RADIUS_SLACK * certificate.radius
         and evidence.mean_stable >= certificate.mean_stable
     )
-
-
-def scope_of(evidence: Evidence) -> str:
-    """Say what a verdict concerns."""
-    return "covariance and mean" if evidence.mean_stable else "covariance"
 
 
 def form_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.certificates.base import Certificate, certified_covariance, finished
-from gausscontrol.certificates.evidence import Evidence, scope_of, supports
+from gausscontrol.certificates.base import ROUGHEST, Certificate, certified_covariance, finished, guarded
+from gausscontrol.certificates.evidence import RADIUS_SLACK, Evidence, supports
 from gausscontrol.certificates.linearisation import (
     in_vech,
     in_whitened_svec,
@@ -23,7 +23,6 @@ from gausscontrol.certificates.linearisation import (
     lyapunov_candidate,
 )
 from gausscontrol.certificates.polytope import (
-    PolytopeEvidence,
     check_polytope,
     common_lyapunov,
     given_lyapunov,
@@ -32,6 +31,7 @@ from gausscontrol.certificates.polytope import (
 from gausscontrol.certificates.rigorous import prove_local
 from gausscontrol.certificates.rigorous_polytope import prove_polytope
 from gausscontrol.errors import NotCertified
+from gausscontrol.linalg.arrays import symmetric_matrix
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["LocalStability", "certify_local_stability"]
@@ -46,10 +46,12 @@ class LocalStability(Certificate):
     covariance : (d, d) ndarray
         The computed equilibrium. [x]^2
     radius : float
-        An exact equilibrium lies within this whitened Frobenius distance.
+        An exact equilibrium lies within this whitened Frobenius distance; infinite where only the
+        linearisations of a polytope are spoken of.
     lyapunov_matrix : (n, n) ndarray
         P > 0 with J^T P + P J < 0 (J^T P J < P for dt > 0), for the linearisation J in vech
-        coordinates.
+        coordinates. Your own comes back as you gave it; the margin is that of P at norm 1 in
+        whitened coordinates.
     mean_stable : bool
         Whether the mean is verified to converge too.
     vertices : tuple of GaussianTransformer
@@ -62,22 +64,33 @@ class LocalStability(Certificate):
     mean_stable: bool
     vertices: tuple[GaussianTransformer, ...] = field(default=(), kw_only=True, repr=False)
 
-    def _recheck(self) -> bool:
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        if self.vertices:
+            return polytope_statement(len(self.vertices), self.radius)
+        return (
+            "an equilibrium exists within the stated radius and attracts every covariance near "
+            f"it{' and every mean' if self.mean_stable else ''}, exponentially"
+        )
+
+    def _recheck(self) -> float:
         """Repeat the check from the model, the covariance and P."""
         P = in_whitened_svec(self.lyapunov_matrix, self.covariance)
-        try:
-            if self.vertices:
-                found = check_polytope(self.model, self.covariance, self.vertices, P)
-                claimed = self.data["equilibria"]
-                return bool(found.margin > 0 and found.equilibria >= claimed)
-            return supports(linear_stability(self.model, self.covariance, P), self)
-        except NotCertified:
-            return False
+        if not self.vertices:
+            evidence = linear_stability(self.model, self.covariance, P)
+            repeated = supports(evidence, self) and np.isfinite(self.radius)
+            return evidence.margin if repeated else -np.inf
+        found = check_polytope(self.model, self.covariance, self.vertices, P)
+        # Without a radius the linearisations alone are spoken of.
+        held = found.equilibria and found.radius <= RADIUS_SLACK * self.radius
+        repeated = (held or self.radius == np.inf) and not self.mean_stable
+        return found.margin if repeated else -np.inf
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
         if self.vertices:
-            radius = self.radius if self.data["equilibria"] else None
+            radius = self.radius if np.isfinite(self.radius) else None
             return prove_polytope(
                 self.model, self.vertices, self.covariance, self.lyapunov_matrix, radius
             )
@@ -88,9 +101,12 @@ class LocalStability(Certificate):
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
         serves = f", for {len(self.vertices)} vertices" if self.vertices else ""
+        if not np.isfinite(self.radius):
+            return [f"  serves  {len(self.vertices)} vertices and the model"]
         return [f"  radius  {self.radius:.1e} (whitened), holds an exact equilibrium{serves}"]
 
 
+@guarded
 def certify_local_stability(
     model: GaussianTransformer,
     equilibrium: Any,
@@ -102,7 +118,7 @@ def certify_local_stability(
     """Certify that an equilibrium is locally exponentially stable.
 
     Solves J^T P + P J = -I for the covariance linearisation J (or takes P = I where its
-    symmetric part is already negative) and then checks P > 0 and J^T P + P J < 0. For dt > 0 the
+    symmetric part is clearly negative) and then checks P > 0 and J^T P + P J < 0. For dt > 0 the
     map of a layer is shown to contract in the norm of P, J^T P J < P, which also proves that its
     exact fixed point exists.
 
@@ -117,7 +133,7 @@ def certify_local_stability(
         linearisations at this Sigma*, unless equilibria of all these models are proven near it.
     lyapunov_matrix : (n, n) array_like, optional
         A Lyapunov matrix of your own in vech coordinates, n = d(d+1)/2; it is checked instead of
-        one that is solved for.
+        one that is solved for, and stored as it is.
     rigorous : bool, optional
         Repeat the check in ball arithmetic; needs the extra "rigorous".
 
@@ -149,25 +165,26 @@ def certify_local_stability(
     Sigma = certified_covariance(model, equilibrium)
     given = None
     if lyapunov_matrix is not None:
-        given = given_lyapunov(lyapunov_matrix, model, Sigma)
+        given_lyapunov(lyapunov_matrix, model, Sigma)
+        size = model.dim * (model.dim + 1) // 2
+        given = symmetric_matrix(lyapunov_matrix, "lyapunov_matrix", size)
     if vertices is not None:
         return finished(_polytope(model, Sigma, vertices, given), rigorous)
-    P = lyapunov_candidate(model, Sigma) if given is None else given
-    evidence = linear_stability(model, Sigma, P)
+    _check_fixed_point(model, Sigma)
+    P = given
+    if P is None:
+        P = in_vech(lyapunov_candidate(model, Sigma), Sigma)
+    # What is stored decides, as it will when the check is repeated.
+    evidence = linear_stability(model, Sigma, in_whitened_svec(P, Sigma))
     if not evidence.margin > 0:
         raise NotCertified(_shortfall(model, evidence, given is not None), margin=evidence.margin)
     certificate = LocalStability(
         model=model,
-        statement=(
-            "an equilibrium exists within the stated radius and attracts every covariance near "
-            f"it{' and every mean' if evidence.mean_stable else ''}, exponentially"
-        ),
-        scope=scope_of(evidence),
         margin=evidence.margin,
         data=evidence.data,
         covariance=Sigma,
         radius=evidence.radius,
-        lyapunov_matrix=in_vech(P, Sigma),
+        lyapunov_matrix=P,
         mean_stable=evidence.mean_stable,
     )
     return finished(certificate, rigorous)
@@ -179,39 +196,42 @@ def _polytope(
     vertices: Sequence[GaussianTransformer],
     given: np.ndarray | None,
 ) -> LocalStability:
-    if given is None:
-        P, found = common_lyapunov(model, Sigma, vertices)
-    else:
-        P, found = given, check_polytope(model, Sigma, vertices, given)
-        if not found.margin > 0:
-            raise NotCertified(
-                f"lyapunov_matrix: J^T P + P J < 0 fails by {-found.margin:.3g} at the worst "
-                "triple of vertices; leave it out to have one sought",
-                margin=found.margin,
-            )
-    return _polytope_certificate(model, Sigma, vertices, P, found)
-
-
-def _polytope_certificate(
-    model: GaussianTransformer,
-    Sigma: np.ndarray,
-    vertices: Sequence[GaussianTransformer],
-    P: np.ndarray,
-    found: PolytopeEvidence,
-) -> LocalStability:
-    models = [vertices] if isinstance(vertices, GaussianTransformer) else vertices
+    models = (vertices,) if isinstance(vertices, GaussianTransformer) else tuple(vertices)
+    P = given
+    if P is None:
+        P = in_vech(common_lyapunov(model, Sigma, models)[0], Sigma)
+    found = check_polytope(model, Sigma, models, in_whitened_svec(P, Sigma))
+    if not found.margin > 0:
+        raise NotCertified(
+            f"lyapunov_matrix: J^T P + P J < 0 fails by {-found.margin:.3g} at the worst "
+            "triple of vertices; leave it out to have one sought",
+            margin=found.margin,
+        )
     return LocalStability(
         model=model,
-        statement=polytope_statement(found),
-        scope="covariance",
         margin=found.margin,
         data={**found.data, "equilibria": found.equilibria},
         covariance=Sigma,
         radius=found.radius,
-        lyapunov_matrix=in_vech(P, Sigma),
+        lyapunov_matrix=P,
         mean_stable=False,
-        vertices=tuple(models),
+        vertices=models,
     )
+
+
+def _check_fixed_point(model: GaussianTransformer, Sigma: np.ndarray) -> None:
+    """Refuse a covariance that the layer visibly moves."""
+    if not model.dt:
+        return
+    white = model.whiten(Sigma)
+    step = np.eye(model.dim) + model.dt * white.drift(np.eye(model.dim))
+    moved = float(np.linalg.norm(step @ step.T - np.eye(model.dim)))
+    if moved > ROUGHEST:
+        raise NotCertified(
+            f"equilibrium: expected a fixed point of the layer, found one that it moves by "
+            f"{moved:.2g} in whitened coordinates; polish it with find_equilibrium(model, guess)",
+            margin=-moved,
+        )
 
 
 def _shortfall(model: GaussianTransformer, evidence: Evidence, given: bool) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 
 from gausscontrol.analysis.enclosure import EPS, WhitenedPoint
 from gausscontrol.analysis.spectra import dense_operator
+from gausscontrol.certificates.base import at_most
 from gausscontrol.certificates.linearisation import in_whitened_svec
 from gausscontrol.errors import MatrixEquationError, NotCertified, ParameterError, SolverError
 from gausscontrol.linalg.arrays import symmetric_matrix
@@ -179,18 +180,17 @@ def check_polytope(
     return _check(polytope_triples(model, vertices), Sigma, P)
 
 
-def polytope_statement(evidence: PolytopeEvidence) -> str:
-    """Say what a common P certifies."""
-    count = evidence.data["triples"]
-    if evidence.equilibria:
+def polytope_statement(count: int, radius: float) -> str:
+    """Say what a common P certifies for a number of vertices, with a finite radius or without."""
+    if np.isfinite(radius):
         return (
-            f"every model with A, V and B in the convex hulls of the vertices ({count} triples) "
-            f"has an equilibrium of the covariance within {evidence.radius:.2g} of the given one "
+            f"every model with A, V and B in the convex hulls of the {count} vertices "
+            f"has an equilibrium of the covariance within {at_most(radius)} of the given one "
             "(whitened), and it attracts every covariance near it, exponentially"
         )
     return (
-        f"the linearisations at the given covariance of all models with A, V and B in the convex "
-        f"hulls of the vertices ({count} triples) share one Lyapunov matrix; each vertex may have "
+        "the linearisations at the given covariance of all models with A, V and B in the convex "
+        f"hulls of the {count} vertices share one Lyapunov matrix; each vertex may have "
         "its equilibrium elsewhere"
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from gausscontrol.analysis.equilibrium import check_model
 from gausscontrol.certificates.balance import Balanced, balanced, check_continuous
-from gausscontrol.certificates.base import Certificate, finished
+from gausscontrol.certificates.base import Certificate, at_most, finished, guarded
 from gausscontrol.certificates.cone import Witness
 from gausscontrol.certificates.decay import (
     Decay,
@@ -54,6 +54,8 @@ class Boundedness(Certificate):
     multiplier : (d^2, d^2) ndarray or None
         G >= 0 with -q_P(S) - <G, S (x) S> > 0, S (x) S the row-major Kronecker product; None for
         zero.
+    mean_stable : bool
+        Whether the mean is verified to stay bounded too.
     """
 
     bound: float
@@ -62,18 +64,31 @@ class Boundedness(Certificate):
     rate: float
     gain: float
     multiplier: np.ndarray | None = None
+    mean_stable: bool = False
 
-    def _recheck(self) -> bool:
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        return (
+            "every covariance exists for all depths, and in the end tr Sigma is at most "
+            f"{at_most(self.bound)} [x]^2{'; every mean stays bounded' if self.mean_stable else ''}"
+        )
+
+    def _recheck(self) -> float:
         """Repeat the comparison from the model and the stored matrices."""
         found = balanced(self.model)
         offer = _repeat(found, self)
-        if offer is None or not offer.bound <= (1 + REPEATED) * self.bound:
-            return False
+        if offer is None or self.model.dt or not offer.bound <= (1 + REPEATED) * self.bound:
+            return -np.inf
         shown = offer.shown.scaled(found.depth)
         slack = REPEATED * abs(self.rate)
-        if not (shown.rate <= self.rate + slack and shown.gain >= (1 - REPEATED) * self.gain):
-            return False
-        return self.scope == "covariance" or mean_margin(found, offer.reach) > 0
+        repeated = (
+            shown.rate <= self.rate + slack
+            and shown.gain >= (1 - REPEATED) * self.gain
+            and np.isfinite(self.bound)
+            and (not self.mean_stable or mean_margin(found, offer.reach) > 0)
+        )
+        return _bounded_margin(found, offer) if repeated else -np.inf
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
@@ -83,7 +98,7 @@ class Boundedness(Certificate):
         """Return what the report says of this kind in particular."""
         return [
             f"  method  {self.method}",
-            f"  bound   {self.bound:.6g} on the limsup of tr Sigma [x]^2",
+            f"  bound   {at_most(self.bound)} on the limsup of tr Sigma [x]^2",
         ]
 
 
@@ -101,23 +116,34 @@ class Collapse(Certificate):
         tr(P Sigma) decays at the rate; None for "spectral".
     multiplier : (d^2, d^2) ndarray or None
         As in `Boundedness`.
+    mean_stable : bool
+        Whether A + Vbar is verified to be Hurwitz.
     """
 
     rate: float
     method: str
     P: np.ndarray | None
     multiplier: np.ndarray | None = None
+    mean_stable: bool = False
 
-    def _recheck(self) -> bool:
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        return (
+            f"every covariance tends to zero, tr Sigma like exp(-{self.rate:.6g} t)"
+            f"{'; every mean tends to -(A + Vbar)^-1 b' if self.mean_stable else ''}"
+        )
+
+    def _recheck(self) -> float:
         """Repeat the comparison from the model and the stored matrices."""
         found = balanced(self.model)
         offer = _repeat(found, self)
-        if offer is None or offer.bound != 0:
-            return False
-        rate = -2 * offer.shown.rate / found.depth
-        if not rate >= (1 - REPEATED) * self.rate > 0:
-            return False
-        return self.scope == "covariance" or mean_margin(found, 0.0) > 0
+        if offer is None or self.model.dt or offer.bound != 0:
+            return -np.inf
+        repeated = -2 * offer.shown.rate / found.depth >= (1 - REPEATED) * self.rate > 0 and (
+            not self.mean_stable or mean_margin(found, 0.0) > 0
+        )
+        return _collapse_margin(found, offer) if repeated else -np.inf
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
@@ -131,6 +157,7 @@ class Collapse(Certificate):
         ]
 
 
+@guarded
 def certify_boundedness(
     model: GaussianTransformer, *, sdp: bool = True, rigorous: bool = False
 ) -> Boundedness:
@@ -177,21 +204,16 @@ def certify_boundedness(
     found = _continuous(model)
     offer, shortfall = _least_bound(found, sdp)
     if offer is None:
+        _check_attention(found)
         raise NotCertified(
             f"model: not certified as bounded: the best P found misses q_P(S) < 0 on S >= 0 by "
             f"{-shortfall:.3g} of its size{_without(sdp)}; covariances may still be bounded",
             margin=shortfall,
         )
     shown = offer.shown.scaled(found.depth)
-    mean = mean_margin(found, offer.reach) > 0
     certificate = Boundedness(
         model=model,
-        statement=(
-            "every covariance exists for all depths, and in the end tr Sigma is at most "
-            f"{offer.bound:.6g} [x]^2{'; every mean stays bounded' if mean else ''}"
-        ),
-        scope="covariance and mean" if mean else "covariance",
-        margin=offer.margin if offer.shown.margin > 0 else _decay_margin(found, offer.shown),
+        margin=_bounded_margin(found, offer),
         data={"rate": shown.rate, "gain": shown.gain, "scale": found.scale},
         bound=offer.bound,
         method=offer.method,
@@ -199,10 +221,12 @@ def certify_boundedness(
         rate=shown.rate,
         gain=shown.gain,
         multiplier=offer.multiplier,
+        mean_stable=mean_margin(found, offer.reach) > 0,
     )
     return finished(certificate, rigorous)
 
 
+@guarded
 def certify_collapse(
     model: GaussianTransformer, *, sdp: bool = True, rigorous: bool = False
 ) -> Collapse:
@@ -257,20 +281,15 @@ def certify_collapse(
             margin=shortfall,
         )
     rate = -2 * offer.shown.rate / found.depth
-    mean = mean_margin(found, 0.0) > 0
     certificate = Collapse(
         model=model,
-        statement=(
-            f"every covariance tends to zero, tr Sigma like exp(-{rate:.6g} t)"
-            f"{'; every mean tends to -(A + Vbar)^-1 b' if mean else ''}"
-        ),
-        scope="covariance and mean" if mean else "covariance",
         margin=_collapse_margin(found, offer),
         data={"rate": rate, "scale": found.scale},
         rate=rate,
         method=offer.method,
         P=offer.P,
         multiplier=offer.multiplier,
+        mean_stable=mean_margin(found, 0.0) > 0,
     )
     return finished(certificate, rigorous)
 
@@ -296,6 +315,19 @@ def _continuous(model: GaussianTransformer) -> Balanced:
     check_model(model)
     check_continuous(model)
     return balanced(model)
+
+
+def _check_attention(found: Balanced) -> None:
+    """Say so where covariances grow because nothing holds them."""
+    if found.model.heads.norms().any():
+        return
+    abscissa = float(np.linalg.eigvals(found.model.A).real.max()) / found.depth
+    if abscissa > 0:
+        raise NotCertified(
+            f"model: there is no attention, and A has an eigenvalue with real part {abscissa:.4g}, "
+            "so that covariances grow without bound",
+            margin=-abscissa,
+        )
 
 
 def _least_bound(found: Balanced, sdp: bool) -> tuple[_Offer | None, float]:
@@ -380,13 +412,19 @@ def _evaluated(found: Balanced, method: str, witness: Witness) -> _Offer | None:
 def _repeat(found: Balanced, certificate: Boundedness | Collapse) -> _Offer | None:
     """Evaluate what a certificate stores."""
     if certificate.method == "spectral":
-        return _spectral(found)
+        return _spectral(found) if certificate.P is None else None
+    if certificate.method not in ("lyapunov", "sdp"):
+        return None
     G = certificate.multiplier
     G = None if G is None else found.multiplier_to_balanced(G)
     return _evaluated(found, certificate.method, Witness(found.to_balanced(certificate.P), G))
 
 
 # -- margins --------------------------------------------------------------------------------------
+
+
+def _bounded_margin(found: Balanced, offer: _Offer) -> float:
+    return offer.margin if offer.shown.margin > 0 else _decay_margin(found, offer.shown)
 
 
 def _decay_margin(found: Balanced, shown: Decay) -> float:

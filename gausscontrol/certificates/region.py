@@ -23,7 +23,7 @@ import scipy.linalg
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.spectra import dense_operator
-from gausscontrol.certificates.base import Certificate, certified_covariance, check_enclosed
+from gausscontrol.certificates.base import Certificate, certified_covariance, check_enclosed, guarded
 from gausscontrol.certificates.evidence import mean_margin
 from gausscontrol.certificates.linearisation import in_vech, in_whitened_svec, lyapunov_candidate
 from gausscontrol.certificates.region_sos import (
@@ -36,7 +36,7 @@ from gausscontrol.certificates.region_sos import (
     search,
 )
 from gausscontrol.certificates.rigorous_region import prove_region
-from gausscontrol.errors import NotCertified, ParameterError
+from gausscontrol.errors import NotCertified, ParameterError, ShapeError
 from gausscontrol.linalg.symmetric import covariance_matrix, svec, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -113,22 +113,35 @@ class RegionOfAttraction(Certificate):
         dim = len(self.covariance)
         R, _ = self._whitening
         E = R @ (covariance_matrix(Sigma, "Sigma", dim) - self.covariance) @ R
-        return float(self.level_of(E[None])[0])
+        return float(self.level_of(E))
 
     def level_of(self, E: np.ndarray) -> np.ndarray:
         """Return V for many whitened deviations at once.
 
         Parameters
         ----------
-        E : (N, d, d) ndarray
+        E : (N, d, d) or (d, d) array_like
             R (Sigma - covariance) R, with R the inverse square root of the covariance.
 
         Returns
         -------
         (N,) ndarray
+            A single number, of shape (), for one E.
+
+        Raises
+        ------
+        ShapeError
+            If E has another shape.
         """
-        e = svec(np.moveaxis(E, 0, -1))
-        return np.einsum("in,ij,jn->n", e, self._whitened_matrix, e)
+        E = np.asarray(E, dtype=float)
+        size = self.covariance.shape
+        if E.ndim not in (2, 3) or E.shape[-2:] != size:
+            raise ShapeError(
+                f"E: expected shape (N, {size[0]}, {size[0]}) or {size}, found {E.shape}; "
+                "pass whitened deviations R (Sigma - covariance) R"
+            )
+        e = svec(np.moveaxis(E, (-2, -1), (0, 1)))
+        return np.einsum("i...,ij,j...->...", e, self._whitened_matrix, e)
 
     def contains(self, Sigma: Any) -> bool:
         """Tell whether a covariance lies in the certified region.
@@ -158,17 +171,22 @@ class RegionOfAttraction(Certificate):
     def _whitened_matrix(self) -> np.ndarray:
         return in_whitened_svec(self.lyapunov_matrix, self.covariance)
 
-    def _recheck(self) -> bool:
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        whose = "" if self.mean_stable else "the covariance of "
+        return f"{whose}every Gaussian with V(Sigma_0) < {self.level:.6g} tends to the equilibrium"
+
+    def _recheck(self) -> float:
         """Repeat the check from the model, the covariance, P, the level and the witness."""
-        try:
-            ground = _Ground(self.model, self.covariance, self.lyapunov_matrix)
-        except NotCertified:
-            return False
-        return bool(
-            ground.margin(self.level, self.witness) > 0
+        ground = _Ground(self.model, self.covariance, self.lyapunov_matrix)
+        repeated = (
+            not self.model.dt
+            and self.method == ("norm" if self.witness is None else "sos")
             and self.radius <= ground.ball(self.level) * (1 + 1e-9)
             and ground.mean_stable >= self.mean_stable
         )
+        return ground.margin(self.level, self.witness) if repeated else -np.inf
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
@@ -183,6 +201,7 @@ class RegionOfAttraction(Certificate):
         ]
 
 
+@guarded
 def certify_region_of_attraction(
     model: GaussianTransformer, equilibrium: Any, *, method: str = "auto"
 ) -> RegionOfAttraction:
@@ -263,11 +282,6 @@ def certify_region_of_attraction(
     existence = ground.existence_radius
     return RegionOfAttraction(
         model=model,
-        statement=(
-            f"{'' if ground.mean_stable else 'the covariance of '}every Gaussian with "
-            f"V(Sigma_0) < {level:.6g} tends to the equilibrium"
-        ),
-        scope="covariance and mean" if ground.mean_stable else "covariance",
         margin=margin,
         data={
             "existence_radius": existence,

@@ -29,7 +29,6 @@ from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.rigorous import STEPS, existence_radius
 from gausscontrol.certificates.rigorous_regime import (
     common_key_of,
-    cone_multiplier,
     cone_remainder,
     trace_vector,
 )
@@ -119,7 +118,7 @@ def _spectral(certificate: BlowUp, model: ExactModel) -> bool:
 def _programme(certificate: BlowUp, model: ExactModel) -> bool:
     """A positive definite P and a multiplier on the cone."""
     P = exact_matrix(symmetrise(certificate.P))
-    form = cone_remainder(model, P, cone_multiplier(certificate), certificate.gain, 1.0)
+    form = cone_remainder(model, P, certificate.multiplier, certificate.gain, 1.0)
     if form is None or not is_positive_definite(P):
         return False
     v, w = trace_vector(P), trace_vector(symmetric_part(P * model.A))

@@ -42,14 +42,12 @@ from gausscontrol.linalg.symmetric import symmetrise, vech_index
 from gausscontrol.model.transformer import GaussianTransformer
 
 if TYPE_CHECKING:
-    from gausscontrol.certificates.blow_up import BlowUp
     from gausscontrol.certificates.regime import Boundedness, Collapse
     from gausscontrol.linalg.balls import Ball, BallMatrix
 
 __all__ = [
     "CommonKey",
     "common_key_of",
-    "cone_multiplier",
     "cone_remainder",
     "prove_boundedness",
     "prove_collapse",
@@ -90,7 +88,7 @@ def prove_boundedness(certificate: Boundedness) -> bool:
         ones = np.ones(model.dim)
         if not _limits(shown, ones, rate, gain, certificate.bound):
             return False
-        if certificate.scope == "covariance":
+        if not certificate.mean_stable:
             return True
         scale = balanced(model).scale
         reach = 0.0 if rate <= 0 else _reach(shown, scale) * rate / gain * (1 + ROOM)
@@ -120,7 +118,7 @@ def prove_collapse(certificate: Collapse) -> bool:
         exact_model = ExactModel.of(model)
         if _comparison(certificate, exact_model, -certificate.rate / 2, 0.0) is None:
             return False
-        if certificate.scope == "covariance":
+        if not certificate.mean_stable:
             return True
         return is_hurwitz(exact_model.A + exact_model.values())
 
@@ -148,7 +146,7 @@ def _comparison(
         proved = _spectral_decay(exact_model, model, shown.weight, gain)
     else:
         shown = _Shown(symmetrise(certificate.P), False)
-        proved = _cone_decay(exact_model, model, shown.weight, cone_multiplier(certificate), gain)
+        proved = _cone_decay(exact_model, model, shown.weight, certificate.multiplier, gain)
     X = exact_matrix(shown.weight)
     pencil = X * exact_model.A
     linear = X * exact(2 * rate) - pencil - pencil.transpose()
@@ -198,19 +196,6 @@ def cone_remainder(
         form = form - pair_form(G, model.dim)
     v = trace_vector(P)
     return form - v * v.transpose() * exact(gain)
-
-
-def cone_multiplier(certificate: Boundedness | Collapse | BlowUp) -> np.ndarray | None:
-    """Return the multiplier of a certificate in original coordinates, per unit depth.
-
-    All factors are powers of two, so that nothing is rounded.
-    """
-    if certificate.multiplier is None:
-        return None
-    found = balanced(certificate.model)
-    double = np.kron(found.scale, found.scale)
-    G = found.multiplier_to_balanced(certificate.multiplier)
-    return double[:, None] * G * double / found.depth
 
 
 def trace_vector(X: BallMatrix) -> BallMatrix:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.certificates.base import Certificate, certified_covariance
+from gausscontrol.certificates.base import Certificate, certified_covariance, guarded
 from gausscontrol.certificates.linearisation import in_vech, in_whitened_svec
 from gausscontrol.certificates.persistence import Persistence
 from gausscontrol.certificates.perturbation import Moves
@@ -120,15 +120,35 @@ class Robustness(Certificate):
             return None
         return in_whitened_svec(self.lyapunov_matrix, self.covariance)
 
-    def _recheck(self) -> bool:
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        moves = (
+            f"A, every V_h and every B_h may move by {self.radius:.4g} in spectral norm, or by "
+            f"{100 * self.relative_radius:.4g} % of their own, and "
+        )
+        if self.kind == "global":
+            return moves + "one equilibrium still attracts every covariance Sigma_0 > 0"
+        return moves + "an equilibrium near this one still attracts every covariance near it"
+
+    @property
+    def _holds_for_mean(self) -> bool:
+        return self.mean_radius == self.radius
+
+    def _recheck(self) -> float:
         """Repeat the check from the model, the covariance, the radii and P."""
-        try:
-            test = Persistence(self.model, self.covariance, self._witness)
-        except NotCertified:
-            return False
-        if (test.P is None) != (self.kind == "global"):
-            return False
-        return _holds(test, self.radius, self.relative_radius, self.mean_radius, self.displacement)
+        test = Persistence(self.model, self.covariance, self._witness)
+        if self.model.dt or self.kind != ("global" if test.P is None else "local"):
+            return -np.inf
+        absolute = Moves.equal(self.model)
+        found = test.at(absolute, self.radius)
+        relative = test.at(Moves.relative(self.model), self.relative_radius)
+        repeated = (
+            test.point.distance(found.shift) <= self.displacement * (1 + 1e-9)
+            and self.mean_radius <= self.radius
+            and (self.mean_radius == 0 or test.mean_margin(absolute, self.mean_radius) > 0)
+        )
+        return min(found.margin, relative.margin) if repeated else -np.inf
 
     def details(self) -> list[str]:
         """Return the lines that only this report has."""
@@ -141,6 +161,7 @@ class Robustness(Certificate):
         ]
 
 
+@guarded
 def robustness_radius(model: GaussianTransformer, equilibrium: Any) -> Robustness:
     """Certify how far the parameters may move.
 
@@ -189,6 +210,11 @@ def robustness_radius(model: GaussianTransformer, equilibrium: Any) -> Robustnes
             "use model.replace(dt=0), or certify the moved model itself"
         )
     test = Persistence(model, Sigma)
+    stored = None
+    if test.P is not None:
+        # The stored matrix decides, as it will when the check is repeated.
+        stored = in_vech(test.P, Sigma)
+        test = Persistence(model, Sigma, in_whitened_svec(stored, Sigma))
     absolute, relative = Moves.equal(model), Moves.relative(model)
     radius = _largest(lambda r: test.at(absolute, r).margin > 0, _scale(model))
     share = _largest(lambda r: test.at(relative, r).margin > 0, 1.0)
@@ -205,8 +231,6 @@ def robustness_radius(model: GaussianTransformer, equilibrium: Any) -> Robustnes
     kind = "global" if test.P is None else "local"
     return Robustness(
         model=model,
-        statement=_statement(kind, radius, share),
-        scope="covariance and mean" if mean_radius == radius else "covariance",
         margin=min(found.margin, other.margin),
         data=test.data | {"shift": found.shift, "relative_shift": other.shift},
         covariance=Sigma,
@@ -215,7 +239,7 @@ def robustness_radius(model: GaussianTransformer, equilibrium: Any) -> Robustnes
         relative_radius=share,
         displacement=test.point.distance(found.shift),
         mean_radius=mean_radius,
-        lyapunov_matrix=None if test.P is None else in_vech(test.P, Sigma),
+        lyapunov_matrix=stored,
     )
 
 
@@ -235,32 +259,7 @@ def _largest(holds: Callable[[float], bool], scale: float) -> float:
     return KEPT * low
 
 
-def _holds(
-    test: Persistence, radius: float, share: float, mean_radius: float, displacement: float
-) -> bool:
-    """Evaluate everything that a certificate says."""
-    absolute = Moves.equal(test.point.white)
-    found = test.at(absolute, radius)
-    relative = test.at(Moves.relative(test.model), share)
-    return bool(
-        found.margin > 0
-        and relative.margin > 0
-        and test.point.distance(found.shift) <= displacement * (1 + 1e-9)
-        and (mean_radius <= 0 or test.mean_margin(absolute, mean_radius) > 0)
-    )
-
-
 def _scale(model: GaussianTransformer) -> float:
     moves = Moves.relative(model)
     sizes = [moves.A, *moves.V, *moves.B]
     return float(min(size for size in sizes if size > 0))
-
-
-def _statement(kind: str, radius: float, share: float) -> str:
-    moves = (
-        f"A, every V_h and every B_h may move by {radius:.4g} in spectral norm, or by "
-        f"{100 * share:.4g} % of their own, and "
-    )
-    if kind == "global":
-        return moves + "one equilibrium still attracts every covariance Sigma_0 > 0"
-    return moves + "an equilibrium near this one still attracts every covariance near it"

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.certificates.base import Certificate, certified_covariance, finished
+from gausscontrol.certificates.base import Certificate, certified_covariance, finished, guarded
 from gausscontrol.certificates.criteria import CRITERIA
 from gausscontrol.certificates.discrete import divergence
-from gausscontrol.certificates.evidence import Evidence, scope_of, supports
+from gausscontrol.certificates.evidence import supports
 from gausscontrol.certificates.rigorous import prove_form, prove_riccati
 from gausscontrol.certificates.rigorous_sos import prove_extended
 from gausscontrol.certificates.rigorous_structure import prove_gradient, prove_semidefinite
@@ -55,6 +55,8 @@ class GlobalStability(Certificate):
     witness : object or None
         What the check needs beside the covariance: an `ExtendedWitness`, or the matrix P of the
         gradient case.
+    reading : str
+        Ending of the statement where structure is read from rounded numbers; empty if it is exact.
     """
 
     covariance: np.ndarray
@@ -64,6 +66,7 @@ class GlobalStability(Certificate):
     optimal_rate: float | None
     mean_stable: bool
     witness: Any = field(default=None, kw_only=True, repr=False)
+    reading: str = field(default="", kw_only=True, repr=False)
 
     def lyapunov_function(self, Sigma: Any) -> float:
         """Return the Lyapunov function at a covariance.
@@ -105,13 +108,28 @@ class GlobalStability(Certificate):
         R, _ = whitening(self.covariance)
         return R @ Sigma @ R
 
-    def _recheck(self) -> bool:
+    @property
+    def statement(self) -> str:
+        """What is certified, in one sentence."""
+        whose = "" if self.mean_stable else "the covariance of "
+        return (
+            f"{whose}every Gaussian with Sigma_0 > 0 tends to the one positive definite "
+            f"equilibrium{self.reading}"
+        )
+
+    def _recheck(self) -> float:
         """Repeat the check from the model, the covariance and the witness."""
-        try:
-            evidence = CRITERIA[self.method].check(self.model, self.covariance, self.witness)
-        except NotCertified:
-            return False
-        return supports(evidence, self) and evidence.rate >= (1 - 1e-9) * self.rate
+        criterion = CRITERIA[self.method]
+        if self.model.dt or criterion.refusal(self.model):
+            return -np.inf
+        evidence = criterion.check(self.model, self.covariance, self.witness)
+        repeated = (
+            supports(evidence, self)
+            and 0 < (1 - 1e-9) * self.rate <= evidence.rate
+            and self.optimal_rate == _optimal_rate(self.model, self.method)
+            and self.reading == evidence.data.get("reading", "")
+        )
+        return evidence.margin if repeated else -np.inf
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
@@ -139,6 +157,7 @@ class GlobalStability(Certificate):
         return f", optimum {self.optimal_rate:.6g} (2 tr A/d)"
 
 
+@guarded
 def certify_global_stability(
     model: GaussianTransformer,
     equilibrium: Any,
@@ -243,17 +262,16 @@ def _certify(
         raise NotCertified(criterion.shortfall(model, evidence), margin=evidence.margin)
     return GlobalStability(
         model=model,
-        statement=_statement(evidence),
-        scope=scope_of(evidence),
         margin=evidence.margin,
         data=evidence.data,
         covariance=Sigma,
         radius=evidence.radius,
         method=method,
         rate=evidence.rate,
-        optimal_rate=2 * float(np.trace(model.A)) / model.dim if method == "form" else None,
+        optimal_rate=_optimal_rate(model, method),
         mean_stable=evidence.mean_stable,
         witness=evidence.witness,
+        reading=evidence.data.get("reading", ""),
     )
 
 
@@ -264,12 +282,8 @@ def _check_degree(degree: Any) -> None:
         raise ParameterError(f"degree: expected 2, 4, 6, ... or None, found {degree!r}")
 
 
-def _statement(evidence: Evidence) -> str:
-    whose = "" if evidence.mean_stable else "the covariance of "
-    return (
-        f"{whose}every Gaussian with Sigma_0 > 0 tends to the one positive definite "
-        f"equilibrium{evidence.data.get('reading', '')}"
-    )
+def _optimal_rate(model: GaussianTransformer, method: str) -> float | None:
+    return 2 * float(np.trace(model.A)) / model.dim if method == "form" else None
 
 
 def _reason(error: NotCertified) -> str:

@@ -90,7 +90,13 @@ def add_design(commands: argparse._SubParsersAction, raw: type) -> argparse.Argu
         metavar="TARGET",
         help="a file, a number s for mean 0 and covariance s I, or identity",
     )
-    add("--mean", metavar="X", type=float, nargs="+", help="target mean, d numbers; replaces that of --target")
+    add(
+        "--mean",
+        metavar="X",
+        type=float,
+        nargs="+",
+        help="target mean, d numbers; replaces that of --target",
+    )
     add(
         "--covariance",
         metavar="X",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import errno
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,11 @@ NAMES = ("mean", "covariance")
 MODEL_WORDS = '{"A": ..., "B": ..., "V": ...}'
 GAUSSIAN_WORDS = '{"mean": ..., "covariance": ...}'
 ARRAYS = "mean=mean, covariance=covariance"
+AGAIN = {
+    ".npz": f"write it with numpy.savez(file, {ARRAYS})",
+    ".mat": "write it with save(file, 'mean', 'covariance', '-v7') in MATLAB or Octave",
+    ".json": f"write {GAUSSIAN_WORDS}",
+}
 
 # Arguments of `steer` and `layers` that an error may name.
 OPTIONS = {
@@ -211,7 +216,7 @@ def read_moments_file(path: Path, dim: int | None = None) -> tuple[np.ndarray, n
         raise ParameterError(f"{path}: expected a file ending in {listed(FORMATS)}")
     try:
         with path.open("rb") as stream:
-            entries = read_entries(stream, form, NAMES, "")
+            entries = read_entries(stream, replace(form, again=AGAIN[path.suffix.lower()]), NAMES, "")
         found = {entry.name: entry for entry in entries if entry.name in NAMES}
         for entry in found.values():
             if entry.refusal is not None:
@@ -363,9 +368,10 @@ def steered_in_words(result: Steered) -> str:
     str
     """
     stack = result.stack
-    kinds = {"residual": "residual layers", "hold": "layers of held parameters"}
+    word, end = ("layer", "ends") if len(stack) == 1 else ("layers", "end")
+    kinds = {"residual": f"residual {word}", "hold": f"{word} of held parameters"}
     many = f"{len(stack)} {kinds[result.kind]} of depth {stack.durations[0]:.6g}"
-    layers = [f"{many} end at the goal, relative error {result.end_error:.1e}."]
+    layers = [f"{many} {end} at the goal, relative error {result.end_error:.1e}."]
     written = [] if result.output is None else [f"Wrote {result.output}"]
     parts = [layers, [*written, *plot_words(result)]]
     rest = ["\n".join(wrapped(part)) for part in parts if part]

@@ -51,6 +51,7 @@ __all__ = [
     "midpoint",
     "precision",
     "rational_matrix",
+    "require_balls",
     "reshaped",
     "solve",
     "spectral_bound",
@@ -72,6 +73,17 @@ def _flint() -> Any:
             'pip install "gausscontrol[rigorous]"'
         ) from error
     return flint
+
+
+def require_balls() -> None:
+    """Refuse to go on without ball arithmetic.
+
+    Raises
+    ------
+    GausscontrolError
+        If python-flint is not installed.
+    """
+    _flint()
 
 
 @contextmanager

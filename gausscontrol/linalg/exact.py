@@ -3,9 +3,9 @@
     M = N 2^e,   N a matrix of integers
 
 Every finite floating-point number is an integer times a power of two, so the rank of a matrix, the
-sign of a semidefinite one, and whether two products are equal, can be decided with integers, exactly. Conditions that are
-equalities (a matrix is singular, an operator is self-adjoint) are decided here or not at all;
-strict inequalities need no such care.
+sign of a semidefinite one, and whether two products are equal, can be decided with integers,
+exactly. Conditions that are equalities (a matrix is singular, an operator is self-adjoint) are
+decided here or not at all; strict inequalities need no such care.
 """
 
 from __future__ import annotations

@@ -126,9 +126,11 @@ class LayerStack(Sequence):
         kinds = {"residual" if layer.dt else "continuous" for layer in self.models}
         kind = kinds.pop() if len(kinds) == 1 else "mixed"
         heads = sorted({layer.n_heads for layer in self.models})
+        layers = "layer" if len(self) == 1 else "layers"
         return (
-            f"<LayerStack of {len(self)} {kind} layers, d = {self.dim}, "
-            f"{'/'.join(map(str, heads))} heads, depth {self.depth:g}>"
+            f"<LayerStack of {len(self)} {kind} {layers}, d = {self.dim}, "
+            f"{'/'.join(map(str, heads))} {'head' if heads == [1] else 'heads'}, "
+            f"depth {self.depth:g}>"
         )
 
 

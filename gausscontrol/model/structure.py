@@ -80,20 +80,28 @@ def common_key(model: GaussianTransformer) -> tuple[np.ndarray, np.ndarray] | No
     tuple or None
         B (d, d) symmetric positive definite and V (d, d) with T(S) = V S B.
     """
-    sizes = np.linalg.norm(model.B, axis=(1, 2))
-    lead = int(sizes.argmax())
-    if sizes[lead] == 0:
-        return None
-    B = model.B[lead]
-    weights = np.tensordot(model.B, B, axes=2) / sizes[lead] ** 2
     # Every head is compared at its own scale, which head gauge may set to anything.
-    deviation = np.linalg.norm(model.B - weights[:, None, None] * B, axis=(1, 2))
-    asymmetry = np.linalg.norm(B - B.T)
-    if (deviation > STRUCTURE_TOLERANCE * sizes).any() or (
-        asymmetry > STRUCTURE_TOLERANCE * sizes[lead]
-    ):
+    powers = np.frexp(np.abs(model.B).max(axis=(1, 2)))[1]
+    keys = np.ldexp(model.B, -powers[:, None, None])
+    norms = np.linalg.norm(keys, axis=(1, 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        lead = int(np.ldexp(norms, powers).argmax())
+        if norms[lead] == 0:
+            return None
+        B = keys[lead]
+        shares = np.tensordot(keys, B, axes=2) / norms[lead] ** 2
+        deviation = np.linalg.norm(keys - shares[:, None, None] * B, axis=(1, 2))
+        asymmetry = np.linalg.norm(B - B.T)
+        if not (
+            (deviation <= STRUCTURE_TOLERANCE * norms).all()
+            and asymmetry <= STRUCTURE_TOLERANCE * norms[lead]
+        ):
+            return None
+        weights = np.ldexp(shares, powers - powers[lead])
+        V = np.tensordot(weights, model.V, axes=1)
+    if not np.isfinite(V).all():
         return None
-    B, V = symmetrise(B), np.tensordot(weights, model.V, axes=1)
+    B = symmetrise(model.B[lead])
     for sign in (1.0, -1.0):
         if is_positive_definite(sign * B):
             return sign * B, sign * V

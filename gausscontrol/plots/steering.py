@@ -28,6 +28,7 @@ POINTS = 201
 LOG_RANGE = 30.0
 # Room for the legend above the norms, over their range.
 HEADROOM = 0.3
+REGIONS = {0: "point", 1: "segment"}
 UNITS = {"b": "[x/t]", "A": "[1/t]", "V": "[1/t]", "B": "[1/x$^2$]"}
 
 
@@ -97,12 +98,17 @@ def steering_plot(
     top = ellipse_plot(resp, coordinates=coordinates, confidence=confidence, ax=upper)
     lines = np.empty((2, 1), dtype=object)
     lines[0, 0] = list(top.lines[0, 0])
+    for line in lines[0, 0]:
+        # Confidence regions of Gaussians on a line, or of a point, are no ellipses.
+        words = REGIONS.get(plan.rank, "ellipse")
+        line.set_label(str(line.get_label()).replace("ellipse", words))
     if stack is not None:
         lines[0, 0] += _draw_layers(upper, plan, resp, stack, coordinates, confidence)
-    lines[1, 0] = _draw_norms(lower, plan, stack)
+    lines[1, 0] = _draw_norms(lower, plan, stack, own)
     finish(lower)
     above = ABOVE if own else {}
-    beside = {"loc": "upper center", "ncols": 3}
+    # Above the norms too, where there is room; in axes of the user inside, in the headroom.
+    beside = {**(ABOVE if own else {"loc": "upper center"}), "ncols": 3}
     legends = np.array([[legend_of(upper, **above)], [legend_of(lower, **beside)]], dtype=object)
     default = f"Steering by {plan.actuators}, rank {plan.rank} of {plan.dim}"
     set_title(figure, upper, own, title, default)
@@ -147,7 +153,7 @@ def _draw_layers(
     """Draw the Gaussians between layers, computed by the layers themselves."""
     resp = moment_response(stack, stack.boundaries, plan.start)
     ink = mpl.rcParams["text.color"]
-    name = f"{len(stack)} layers"
+    name = "1 layer" if len(stack) == 1 else f"{len(stack)} layers"
     if plan.dim == 1:
         return axis.plot(resp.t, resp.mean[0], "o", color=ink, markersize=4, label=name)
     radius = float(np.sqrt(-2 * np.log1p(-confidence)))
@@ -160,7 +166,9 @@ def _draw_layers(
     return lines
 
 
-def _draw_norms(axis: Axes, plan: SteeringPlan, stack: LayerStack | None) -> list[Line2D]:
+def _draw_norms(
+    axis: Axes, plan: SteeringPlan, stack: LayerStack | None, own: bool
+) -> list[Line2D]:
     depths = np.union1d(np.linspace(0, plan.duration, POINTS), plan.knots)
     models, colors = [plan.parameters(t) for t in depths], palette()
     lines, shown = [], []
@@ -175,14 +183,14 @@ def _draw_norms(axis: Axes, plan: SteeringPlan, stack: LayerStack | None) -> lis
             )
             shown.append(steps)
     if stack is not None:
-        kind = "residual" if stack[0].dt else "held"
+        kind, many = "residual" if stack[0].dt else "held", "layer" if len(stack) == 1 else "layers"
         grey = mpl.rcParams["axes.edgecolor"]
-        lines += axis.plot([], [], "--", color=grey, label=f"{len(stack)} {kind} layers")
+        lines += axis.plot([], [], "--", color=grey, label=f"{len(stack)} {kind} {many}")
     positive = np.concatenate(shown)
     positive = positive[positive > 0]
     spread = positive.size and positive.max() > LOG_RANGE * positive.min()
     axis.set_yscale("log" if spread else "linear")
-    axis.margins(y=HEADROOM)
+    axis.margins(y=0.05 if own else HEADROOM)
     if not spread:
         axis.set_ylim(bottom=0)
     axis.set_xlim(0, plan.duration)

@@ -21,6 +21,7 @@ from gausscontrol.synthesis.design_reasons import check_necessary, explain
 from gausscontrol.synthesis.design_request import Request, read_request
 from gausscontrol.synthesis.design_result import RATE_TOLERANCE, Design
 from gausscontrol.synthesis.lifted import design_heads
+from gausscontrol.synthesis.nearest import designs_near, distance_from
 
 __all__ = ["Design", "design"]
 
@@ -67,8 +68,8 @@ def design(
     free : tuple of str, optional
         ("V",), ("B",), ("A", "V"), ("A", "B"), each one convex problem, or ("V", "B").
     decay_rate : float, optional
-        2 alpha that must be certified, to 1e-9, with the smallest norms that do; by default it
-        is as large as `norm_bound` allows. [1/t]
+        2 alpha that must be certified, to 1e-9 relative (1e-6 at the optimum itself), with the
+        smallest norms that do; by default it is as large as `norm_bound` allows. [1/t]
     mean_decay_rate : float, optional
         gamma that must be reached; by default the mean is merely made stable. [1/t]
     norm_bound : float or dict, optional
@@ -91,8 +92,8 @@ def design(
         distance is taken instead of the one of smallest norms. Its tilts and name are kept. For
         free=("V", "B"), which is not convex, what is returned is the nearest of three: what a
         search from its heads finds, and the designs at that rate that change V alone or B alone.
-        There the distance is that of `distance_from` in `synthesis.nearest`, and an `objective`
-        takes its place.
+        A head that only one side has counts as zero on the other; an `objective` takes the place
+        of the distance.
     solver : str, optional
         A name that cvxpy knows, of a solver for semidefinite programmes.
     verbose : bool, optional
@@ -114,7 +115,9 @@ def design(
 
     Notes
     -----
-    Theory 4.1 to 4.4, 7. b puts the mean at the target whatever else is asked for.
+    Theory 4.1 to 4.4, 7. b puts the mean at the target whatever else is asked for. Where V and B
+    both change, the squared distance is sum_h |V_h - V0_h|^2 + w^2 |B_h - B0_h|^2 with
+    w = |V0| tr(Sigma*) / d, |V0| the mean spectral norm.
 
     Examples
     --------
@@ -148,7 +151,7 @@ def design(
     asked = request
     for _ in range(ATTEMPTS):
         found = _design_both(asked) if request.free == ("V", "B") else _design_convex(asked)
-        if request.decay_rate is None or _reaches(found, request.decay_rate):
+        if request.decay_rate is None or found.decay_rate >= _least_rate(request):
             return found
         # What certifying subtracts for rounding grows with the norms; it is asked for on top.
         rate = asked.decay_rate * request.decay_rate / found.decay_rate * (1 + RATE_TOLERANCE)
@@ -162,9 +165,11 @@ def design(
     )
 
 
-def _reaches(found: Design, wanted: float) -> bool:
-    at_the_optimum = wanted > (1 - RATE_TOLERANCE) * found.optimal_rate
-    return found.decay_rate >= (1 - (RATE_TOLERANCE if at_the_optimum else ROUNDING)) * wanted
+def _least_rate(request: Request) -> float:
+    """Return the certified rate up to which what was asked for counts as reached."""
+    best = request.best_alpha
+    at_the_optimum = best is not None and request.alpha > (1 - RATE_TOLERANCE) * best
+    return (1 - (RATE_TOLERANCE if at_the_optimum else ROUNDING)) * request.decay_rate
 
 
 # -- one convex problem ---------------------------------------------------------------------------
@@ -183,6 +188,33 @@ def _design_convex(request: Request) -> Design:
         else:
             return complete(request, found)
     raise explain(request, given, unknown, failure) from failure
+
+
+# -- both V and B ---------------------------------------------------------------------------------
+
+
+def _design_both(request: Request) -> Design:
+    """Return what the search finds, or a nearer design that changes one of V and B alone."""
+    initial = request.initial
+    near = initial is not None and request.n_heads in (None, initial.n_heads)
+    if not near or request.objective is not None:
+        return _design_heads(request)
+    found: list[Design] = []
+    refusal: InfeasibleDesign | None = None
+    try:
+        found.append(_design_heads(request))
+    except InfeasibleDesign as error:
+        refusal = error
+    if request.decay_rate is None and found:
+        # The search says which rate can be reached.
+        request = replace(request, decay_rate=found[0].decay_rate * (1 - RATE_TOLERANCE))
+    found += designs_near(request)
+    if not found:
+        raise refusal
+    if request.decay_rate is not None:
+        least = _least_rate(request)
+        found = [des for des in found if des.decay_rate >= least] or found
+    return min(found, key=lambda des: distance_from(initial, des.model, request.covariance))
 
 
 def _design_heads(request: Request) -> Design:

@@ -104,8 +104,8 @@ def check_constraints(request: Request, found: Candidate) -> None:
         if not violation <= USER_TOLERANCE * size:
             raise InfeasibleDesign(
                 f"constraints: {in_one_line(condition)} is violated by {violation:.3g} at the "
-                "heads found by solving for V and B in turn, which is no proof that none exist; pass "
-                "a model that meets them as initial, or fix B and use free=('V',)"
+                "heads found by solving for V and B in turn, which is no proof that none "
+                "exist; pass a model that meets them as initial, or fix B and use free=('V',)"
             )
 
 
@@ -178,6 +178,8 @@ def _explained(
     reason = _norm_reason(request, given, unknown) if request.bounds else None
     if reason is not None:
         return reason
+    if not known and request.constraints is None and not request.bounds:
+        raise error
     found = (
         f"{fixed}: the design exists without bounds and constraints, but no solver finds a point "
         f"under them with this {fixed}"

@@ -40,6 +40,8 @@ SMALLEST_COSINE = 1e-8
 HITS = 1e-13
 NEAR_HIT = 1e-11
 SHOTS = 60
+# Evaluations of the right side that the search for one layer may use; a few thousand are usual.
+BUDGET = 60_000
 # A step of the search is halved while it makes the distance this many times larger.
 WORSE = 2.0
 HALVINGS = 5
@@ -145,7 +147,7 @@ class _Shooting:
     """
 
     def __init__(self, plan: SteeringPlan, step: float, start: Any, target: Any, k: int) -> None:
-        self._plan, self._step, self._index = plan, step, k
+        self._plan, self._step, self._index, self._evaluations = plan, step, k, 0
         self._mean, self._factor = start
         self._start, self._target = (
             np.concatenate([mean, L.reshape(-1)]) for mean, L in (start, target)
@@ -207,7 +209,8 @@ class _Shooting:
     def _failure(self) -> ParameterError:
         return ParameterError(
             f"n: found no constant parameters for held layer {self._index}, whose depth is "
-            f"{self._step:.3g}; use more layers, or kind='residual'"
+            f"{self._step:.3g}, and there may be none while attention acts; use kind='residual', "
+            "or more layers"
         )
 
     def _model(self, rate: np.ndarray) -> GaussianTransformer:
@@ -224,7 +227,8 @@ class _Shooting:
 
         def flow(t: float, y: np.ndarray) -> np.ndarray:
             # NaN makes the solver shorten its step until it gives up.
-            astray = not np.linalg.norm(y) < ASTRAY * size
+            self._evaluations += 1
+            astray = self._evaluations > BUDGET or not np.linalg.norm(y) < ASTRAY * size
             return np.full(y.size, np.nan) if astray else field.factor_form(y)
 
         span = (0.0, self._step)

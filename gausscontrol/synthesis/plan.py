@@ -88,9 +88,9 @@ class SteeringPlan:
         return ("b", ACTUATORS[self.actuators])
 
     @property
-    def knots(self) -> tuple[float, ...]:
-        """Depths where the parameters jump: the waypoints. [t]."""
-        return self.path.knots
+    def knots(self) -> np.ndarray:
+        """Depths where the parameters jump, those of the waypoints, (N,). [t]."""
+        return np.array(self.path.knots, dtype=float)
 
     @property
     def energy(self) -> float:
@@ -248,9 +248,12 @@ class SteeringPlan:
 
         Notes
         -----
-        `ct.input_output_response` interpolates inputs linearly, so its result approaches the plan
-        as the square of the spacing of `timepts`; at `knots` the inputs jump, and two close points
-        around each are needed for that.
+        A replay has two errors. `ct.input_output_response` interpolates inputs linearly, so its
+        result approaches the plan as the square of the spacing of `timepts`; at `knots` the inputs
+        jump, and two close points around each are needed for that. And a replay is an open loop,
+        which makes errors of the moments, those of interpolation and rounding, up to
+        `amplification` times as large: where that exceeds 1e6, use `controller`, `response` or
+        `layers` instead.
 
         Examples
         --------
@@ -435,14 +438,16 @@ class SteeringPlan:
         Raises
         ------
         ParameterError
-            If n is too small for this kind, or so large that the layers of an actuator which
-            amplifies rounding miss the goal by more than 1e-8.
+            If n is too small for this kind, held layers under attention are not found, or n is so
+            large that the layers of an actuator which amplifies rounding miss the goal by more
+            than 1e-8.
 
         Notes
         -----
         Theory 6. D_k = I + (L_(k+1) - L_k) L_k^+ moves one factor on the path to the next; a
-        residual layer has I + dt M = D_k, a held one exp(dt A) = D_k, or, where attention acts
-        during the layer, parameters found by shooting.
+        residual layer has I + dt M = D_k, a held one exp(dt A) = D_k. Where attention acts during a
+        held layer its parameters are found by shooting, layer by layer from the first; they need
+        not exist, and the search gives up after a bounded number of evaluations.
 
         Examples
         --------
@@ -457,6 +462,12 @@ class SteeringPlan:
         return layers.stack_of(self, n, kind)
 
     # -- the report -------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return (
+            f"<SteeringPlan by {self.actuators}, d = {self.dim}, rank {self.rank}, "
+            f"depth {self.duration:g}, energy {self.energy:.4g}>"
+        )
 
     def __str__(self) -> str:
         kind = {"Geodesic": "geodesic", "PiecewiseGeodesic": "geodesics through waypoints"}
