@@ -194,9 +194,7 @@ def test_a_rank_by_request_takes_the_leading_directions():
     S = np.diag([1.0, 1e-12])
     np.testing.assert_allclose(np.abs(ranked_factor(S, 1)), [[1], [0]], atol=1e-15)
     correlated = np.array([[1.0, 1e-6], [1e-6, 1e-12]])
-    np.testing.assert_allclose(
-        np.abs(ranked_factor(correlated, 1)), [[1], [1e-6]], rtol=1e-12
-    )
+    np.testing.assert_allclose(np.abs(ranked_factor(correlated, 1)), [[1], [1e-6]], rtol=1e-12)
     # A covariance of rank 1 up to rounding, whose correlation matrix would be indefinite.
     noisy = np.array([[1.0, 1e-17], [1e-17, 1e-36]])
     assert ranked_factor(noisy).shape == (2, 1)
@@ -210,9 +208,9 @@ def test_one_dimension_needs_no_matrix():
 
 def test_the_map_has_no_use_for_means():
     pair = np.zeros(2), np.eye(2)
-    with pytest.raises(ShapeError, match="S0: expected a covariance .* found a pair"):
+    with pytest.raises(ShapeError, match=r"S0: expected a covariance .* found a pair"):
         optimal_transport_map(pair, pair)
-    with pytest.raises(ShapeError, match="S1: expected a covariance .* found a pair"):
+    with pytest.raises(ShapeError, match=r"S1: expected a covariance .* found a pair"):
         optimal_transport_map(np.eye(2), pair)
 
 

@@ -108,5 +108,5 @@ def test_regime_survives_coordinates_and_head_gauge():
 
 
 def test_only_models_are_classified():
-    with pytest.raises(gct.ParameterError, match="expected a GaussianTransformer, found LayerStack"):
+    with pytest.raises(gct.ParameterError, match="GaussianTransformer, found LayerStack"):
         gct.classify(gct.LayerStack([LAYERS]))

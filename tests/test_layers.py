@@ -88,7 +88,7 @@ def test_held_attention_that_does_not_exist_is_told_soon(monkeypatch):
     thin = np.diag([1.0, 0.01])
     turn = np.array([[0.0, -1.0], [1.0, 0.0]])
     plan = steer(thin, turn @ (thin + 0.1) @ turn.T, 1.0, actuators="attention")
-    with pytest.raises(ParameterError, match="held layer 0, .* use kind='residual', or more"):
+    with pytest.raises(ParameterError, match=r"held layer 0, .* use kind='residual', or more"):
         plan.layers(6, "hold")
     assert end_error_of_covariance(plan.layers(6), plan) < 1e-8
     # However long the search would be, it ends.

@@ -19,7 +19,7 @@ CERTIFIERS = {
     "collapse": certify_collapse,
     "blow-up": certify_blow_up,
 }
-LAWS = settings(derandomize=True, deadline=None, max_examples=40)
+LAWS = settings(derandomize=True, deadline=None, max_examples=15)
 
 
 # -- models ---------------------------------------------------------------------------------------
@@ -299,10 +299,12 @@ def test_one_dimension_agrees_with_the_scalar_equation(a, gain, key):
         np.testing.assert_allclose(verdicts["collapse"].rate, -2 * a, rtol=1e-9)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize(
+    "dim", [1, 2, 3, *(pytest.param(dim, marks=pytest.mark.slow) for dim in (4, 5, 6))]
+)
 def test_a_shared_key_is_decided_by_the_spectrum_of_v(dim):
     rng = np.random.default_rng(dim)
-    for _ in range(6):
+    for _ in range(2 if dim < 4 else 6):
         growing = shared_key_model(rng, dim, 1.0)
         certificate = certify_blow_up(growing, sdp=False)
         Z = rng.standard_normal((dim, dim))
@@ -394,7 +396,9 @@ def verdicts(model):
     return [None if c is None else c.method for c in found]
 
 
-@pytest.mark.parametrize("index", range(12))
+@pytest.mark.parametrize(
+    "index", [0, 1, 3, 4, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 5, *range(6, 12)))]
+)
 def test_head_gauge_and_units_change_no_verdict(index):
     rng = np.random.default_rng(100 + index)
     model = random_model(rng, index)
@@ -448,9 +452,15 @@ def test_a_tampered_certificate_does_not_verify():
 
 
 def test_no_certificate_is_refuted():
-    issued, false = attack(60, seed=1, starts=1, steps=800)
+    issued, false = attack(24, seed=1, starts=1, steps=400)
     for kind in CERTIFIERS:
-        assert sum(n for name, n in issued.items() if name.startswith(kind)) >= 3
+        assert sum(n for name, n in issued.items() if name.startswith(kind)) >= 1
+    assert false == []
+
+
+@pytest.mark.slow
+def test_no_certificate_of_sixty_models_is_refuted():
+    _, false = attack(60, seed=1, starts=1, steps=800)
     assert false == []
 
 
@@ -460,3 +470,41 @@ def test_no_certificate_of_three_thousand_models_is_refuted():
     for kind in ("bounded (sdp)", "collapse (sdp)", "blow-up (sdp)", "blow-up (subspace)"):
         assert issued[kind] > 0
     assert false == []
+
+
+# -- extremes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(150, 0, 150), (-150, -150, 0), (0, 150, 150), (100, 0, -150)])
+def test_extreme_entries_are_certified_or_refused_without_a_warning(sizes):
+    a, b, v = (10.0**size for size in sizes)
+    model = gct.GaussianTransformer(a * np.eye(2), b * np.eye(2), -v * np.eye(2))
+    for certify in CERTIFIERS.values():
+        attempt(certify, model, sdp=False)
+    for certify in (gct.certify_global_stability, gct.certify_local_stability):
+        attempt(certify, model, np.eye(2))
+
+
+def test_without_a_feed_forward_term():
+    # A = 0: y' <= -2 k y^2, so that covariances tend to zero, though not exponentially.
+    model = gct.GaussianTransformer(np.zeros((2, 2)), np.eye(2), -np.eye(2))
+    certificate = certify_boundedness(model)
+    assert certificate.bound == 0
+    assert certificate.verify()
+
+
+def test_stored_multipliers_are_per_unit_depth():
+    rng = np.random.default_rng(8)
+    V = 0.3 * rng.standard_normal((2, 2, 2)) - np.eye(2)
+    B = 0.3 * rng.standard_normal((2, 2, 2)) + np.eye(2)
+    model = gct.GaussianTransformer(64 * np.eye(2), B, 64 * V)
+    found = balanced(model)
+    assert found.depth != 1
+    G = np.eye(4)
+    back = found.multiplier_to_balanced(found.multiplier_to_original(G))
+    np.testing.assert_array_equal(back, G)
+    S = np.array([[2.0, 1.0], [1.0, 3.0]])
+    # <G, S (x) S> is a rate, as q_P is.
+    inside = found.covariance(S)
+    stored = np.sum(found.multiplier_to_original(G) * np.kron(S, S))
+    np.testing.assert_allclose(stored * found.depth, np.sum(G * np.kron(inside, inside)))

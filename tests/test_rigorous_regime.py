@@ -82,12 +82,12 @@ def test_mean_is_part_of_the_scope():
     assert prove_boundedness(found)
     # A second head with B = 0 moves the mean alone, here beyond what the first gives.
     drifting = gct.GaussianTransformer(A, np.stack([I2, 0 * I2]), np.stack([-4 * I2, 5 * I2]))
-    assert prove_boundedness(replace(found, model=drifting, scope="covariance"))
+    assert prove_boundedness(replace(found, model=drifting, mean_stable=False))
     assert not prove_boundedness(replace(found, model=drifting))
     collapse = certify_collapse(gct.GaussianTransformer(-I2, I2, -I2))
     moved = gct.GaussianTransformer(-I2, np.stack([I2, 0 * I2]), np.stack([-I2, 3 * I2]))
     assert prove_collapse(collapse)
-    assert prove_collapse(replace(collapse, model=moved, scope="covariance"))
+    assert prove_collapse(replace(collapse, model=moved, mean_stable=False))
     assert not prove_collapse(replace(collapse, model=moved))
 
 

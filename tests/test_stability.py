@@ -23,6 +23,8 @@ from problems import (
 
 import gausscontrol as gct
 from gausscontrol.errors import NotCertified, ParameterError
+from gausscontrol.linalg.exact import exactly_nonpositive
+from gausscontrol.model.structure import exact_riccati_gain
 
 FEW = settings(derandomize=True, deadline=None, max_examples=10)
 IDENTITY = np.eye(2)
@@ -312,11 +314,9 @@ def test_heads_that_cancel_are_summed_without_rounding():
     assert "positive eigenvalue" in str(refused(model, Sigma))
     # With the sign turned G is negative by as little, which is enough.
     turned = B * np.array([-1, -1, -1, -1, 1])[:, None, None]
-    model = gct.GaussianTransformer(A, turned, V)
-    Sigma = np.linalg.inv(gct.lyapunov(A.T, np.diag([-2.0, -2 * float(exact)])).solution)
-    certificate = gct.certify_global_stability(model, gct.find_equilibrium(model, Sigma))
-    assert certificate.method == "riccati"
-    assert certificate.reading == ""
+    for keys, holds_exactly in ((B, False), (turned, True)):
+        gain = exact_riccati_gain(gct.GaussianTransformer(A, keys, V))
+        assert exactly_nonpositive(gain[0]) is holds_exactly
 
 
 def test_riccati_needs_scalars_to_the_last_digit():

@@ -268,9 +268,8 @@ def test_feedback_refuses_a_lower_rank(plan):
 
 
 def test_a_gain_that_is_too_stiff_is_named(plan):
-    for gain in (1e8, 8e3):
-        with pytest.raises(ParameterError, match="gain: expected a rate that the integration"):
-            plan.response([0, 1.0], (plan.goal[0], plan.goal[1]), gain=gain)
+    with pytest.raises(ParameterError, match="gain: expected a rate that the integration"):
+        plan.response([0, 1.0], gain=1e8)
 
 
 def test_feedback_holds_the_goal_afterwards(plan):

@@ -50,9 +50,7 @@ class Balanced:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             self._balance(A, V, B, exponents)
 
-    def _balance(
-        self, A: np.ndarray, V: np.ndarray, B: np.ndarray, exponents: np.ndarray
-    ) -> None:
+    def _balance(self, A: np.ndarray, V: np.ndarray, B: np.ndarray, exponents: np.ndarray) -> None:
         depth = -_exponent(_similar(A, exponents))
         V = np.array([_similar(v, exponents) for v in V])
         B = np.array([_congruent(b, exponents) for b in B])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 Claim = TypeVar("Claim", bound="Certificate")
+Arguments = ParamSpec("Arguments")
 
 # Whitened distance from an exact equilibrium up to which a computed one stands for it.
 ROUGHEST = 1e-3
@@ -183,7 +184,7 @@ class Certificate(ABC):
         return []
 
 
-def guarded(certify: Callable[..., Claim]) -> Callable[..., Claim]:
+def guarded(certify: Callable[Arguments, Claim]) -> Callable[Arguments, Claim]:
     """Make a certify function refuse numbers that leave double precision, without warnings.
 
     Infinity and NaN fail every inequality that is checked, so that a certificate is refused in the
@@ -191,7 +192,7 @@ def guarded(certify: Callable[..., Claim]) -> Callable[..., Claim]:
     """
 
     @wraps(certify)
-    def guarding(*arguments: Any, **options: Any) -> Claim:
+    def guarding(*arguments: Arguments.args, **options: Arguments.kwargs) -> Claim:
         try:
             with np.errstate(all="ignore"):
                 certificate = certify(*arguments, **options)
@@ -267,10 +268,10 @@ def _is_well_formed(certificate: Certificate) -> bool:
             square = value.shape[0] == value.shape[1]
             if square and name not in GENERAL and not np.array_equal(value, value.T):
                 return False
-        elif name == "margin" and not np.isfinite(value):
-            return False
-        elif first == "float" and not (np.isfinite(value) if name in SIGNED else value >= 0):
-            return False
+        elif first == "float":
+            finite = np.isfinite(value) or name == "radius"
+            if not (finite and (name in SIGNED or value >= 0)):
+                return False
     return True
 
 

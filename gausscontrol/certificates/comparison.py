@@ -197,6 +197,8 @@ def pencil_bounds(X: np.ndarray, P: np.ndarray, error: float) -> tuple[float, fl
     lowest = values[0] - unit * np.linalg.norm(P)
     if not lowest > 0:
         return -np.inf, np.inf
+    if error == 0 and not X.any():
+        return 0.0, 0.0
     found = scipy.linalg.eigh(X, P, eigvals_only=True)
     largest = max(-found[0], found[-1])
     noise = error + 2 * unit * (np.linalg.norm(X) + largest * np.linalg.norm(P))

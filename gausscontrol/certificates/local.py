@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.certificates.base import ROUGHEST, Certificate, certified_covariance, finished, guarded
+from gausscontrol.certificates.base import (
+    ROUGHEST,
+    Certificate,
+    certified_covariance,
+    finished,
+    guarded,
+)
 from gausscontrol.certificates.evidence import RADIUS_SLACK, Evidence, supports
 from gausscontrol.certificates.linearisation import (
     in_vech,

@@ -23,7 +23,12 @@ import scipy.linalg
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.spectra import dense_operator
-from gausscontrol.certificates.base import Certificate, certified_covariance, check_enclosed, guarded
+from gausscontrol.certificates.base import (
+    Certificate,
+    certified_covariance,
+    check_enclosed,
+    guarded,
+)
 from gausscontrol.certificates.evidence import mean_margin
 from gausscontrol.certificates.linearisation import in_vech, in_whitened_svec, lyapunov_candidate
 from gausscontrol.certificates.region_sos import (

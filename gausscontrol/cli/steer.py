@@ -216,7 +216,8 @@ def read_moments_file(path: Path, dim: int | None = None) -> tuple[np.ndarray, n
         raise ParameterError(f"{path}: expected a file ending in {listed(FORMATS)}")
     try:
         with path.open("rb") as stream:
-            entries = read_entries(stream, replace(form, again=AGAIN[path.suffix.lower()]), NAMES, "")
+            form = replace(form, again=AGAIN[path.suffix.lower()])
+            entries = read_entries(stream, form, NAMES, "")
         found = {entry.name: entry for entry in entries if entry.name in NAMES}
         for entry in found.values():
             if entry.refusal is not None:

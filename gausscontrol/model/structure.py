@@ -62,9 +62,7 @@ def exact_riccati_gain(model: GaussianTransformer) -> tuple[np.ndarray, int] | N
     if any((v != v[0, 0] * one).any() for v, _ in V):
         return None
     lowest = min(v[1] + b[1] for v, b in zip(V, B, strict=True))
-    total = sum(
-        v[0][0, 0] * b[0] * 2 ** (v[1] + b[1] - lowest) for v, b in zip(V, B, strict=True)
-    )
+    total = sum(v[0][0, 0] * b[0] * 2 ** (v[1] + b[1] - lowest) for v, b in zip(V, B, strict=True))
     return total, lowest
 
 

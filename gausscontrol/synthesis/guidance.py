@@ -39,7 +39,7 @@ GAIN = 10.0
 TIGHTEST = 1e-13
 MAX_STEPS = 1_000
 # An explicit step can be no longer than about this over the gain.
-STIFF = 10.0
+STIFF = 6.0
 
 
 def read_gain(plan: SteeringPlan, gain: float | None) -> float:

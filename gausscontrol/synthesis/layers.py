@@ -226,9 +226,11 @@ class _Shooting:
         size = max(np.linalg.norm(self._start), np.linalg.norm(self._target)) or 1.0
 
         def flow(t: float, y: np.ndarray) -> np.ndarray:
-            # NaN makes the solver shorten its step until it gives up.
             self._evaluations += 1
-            astray = self._evaluations > BUDGET or not np.linalg.norm(y) < ASTRAY * size
+            if self._evaluations > BUDGET:
+                raise self._failure()
+            # NaN makes the solver shorten its step until it gives up.
+            astray = not np.linalg.norm(y) < ASTRAY * size
             return np.full(y.size, np.nan) if astray else field.factor_form(y)
 
         span = (0.0, self._step)
