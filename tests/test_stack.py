@@ -184,9 +184,9 @@ def test_pickling():
 @pytest.mark.parametrize(
     ("stack", "text"),
     [
-        (residual(0.5, 1), "2 residual layers, d = 1, 1 heads, depth 1.5"),
-        (LayerStack([layer()] * 3, [1, 2, 3]), "3 continuous layers, d = 1, 1 heads, depth 6"),
-        (LayerStack([layer(), layer(1)], [1, 1]), "2 mixed layers, d = 1, 1 heads, depth 2"),
+        (residual(0.5, 1), "2 residual layers, d = 1, 1 head, depth 1.5"),
+        (LayerStack([layer()] * 3, [1, 2, 3]), "3 continuous layers, d = 1, 1 head, depth 6"),
+        (LayerStack([layer(), layer(1)], [1, 1]), "2 mixed layers, d = 1, 1 head, depth 2"),
         (
             LayerStack(
                 [layer(), GaussianTransformer(1, np.ones((4, 1, 1)), np.ones((4, 1, 1)))], [1, 1]
