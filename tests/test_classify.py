@@ -18,7 +18,7 @@ import gausscontrol as gct
 UNIT = np.eye(2)
 LAYERS = gct.GaussianTransformer(UNIT, UNIT, -0.5 * UNIT, dt=0.01)
 UNBALANCED = gct.GaussianTransformer([[0.5, 0.3], [-0.3, 0.5]], UNIT, -0.5 * UNIT, dt=0.25)
-# A stable point beside escape: the second coordinate is unstable at infinity.
+# A saddle: the second coordinate escapes beyond 1, which no P > 0 of Theory 5.3 shows.
 MIXED = gct.GaussianTransformer(
     np.diag([1.0, -1.0]),
     np.array([np.diag([1.0, 0.0]), np.diag([0.0, 1.0])]),
@@ -38,7 +38,7 @@ MIXED = gct.GaussianTransformer(
         (two_attractors()[0], "locally stable"),
         (cubic_factor().model, "blow-up"),
         (no_equilibrium().model, "blow-up"),
-        (MIXED, "blow-up"),
+        (MIXED, "undecided"),
         (gct.GaussianTransformer(np.diag([1.0, 1.0, -1.0]), np.eye(3), -np.eye(3)), "bounded"),
         (attention_collapse().model, "bounded"),
         (gct.GaussianTransformer(np.diag([0.0, -1.0]), 0 * UNIT, UNIT), "singular limit"),

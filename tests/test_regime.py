@@ -491,6 +491,8 @@ def test_without_a_feed_forward_term():
     certificate = certify_boundedness(model)
     assert certificate.bound == 0
     assert certificate.verify()
+    with pytest.raises(gct.NotCertified):
+        certify_collapse(model)
 
 
 def test_stored_multipliers_are_per_unit_depth():

@@ -224,9 +224,7 @@ class _Inquiry:
             return
         self._try(BOUNDED, partial(certify_boundedness, sdp=self.sdp))
 
-    def _try(
-        self, regime: str, certify: Callable[..., Certificate], *, noted: bool = True
-    ) -> bool:
+    def _try(self, regime: str, certify: Callable[..., Certificate], *, noted: bool = True) -> bool:
         try:
             self.certificates[regime] = certify(self.model)
         except NotCertified as error:

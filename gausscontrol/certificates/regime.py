@@ -138,7 +138,7 @@ class Collapse(Certificate):
         """Repeat the comparison from the model and the stored matrices."""
         found = balanced(self.model)
         offer = _repeat(found, self)
-        if offer is None or self.model.dt or offer.bound != 0:
+        if offer is None or self.model.dt or not offer.shown.holds:
             return -np.inf
         repeated = -2 * offer.shown.rate / found.depth >= (1 - REPEATED) * self.rate > 0 and (
             not self.mean_stable or mean_margin(found, 0.0) > 0
@@ -347,7 +347,7 @@ def _fastest(found: Balanced, sdp: bool) -> tuple[_Offer | None, float]:
     offers: list[_Offer] = []
     for source in (_cheap, _solved) if sdp else (_cheap,):
         offers += source(found)
-        valid = [offer for offer in offers if offer.bound == 0]
+        valid = [offer for offer in offers if offer.shown.holds and offer.shown.rate < 0]
         if valid:
             return min(valid, key=lambda offer: offer.shown.rate), 0.0
     return None, max((_collapse_margin(found, offer) for offer in offers), default=-1.0)
