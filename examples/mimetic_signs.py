@@ -12,7 +12,7 @@ destroys the condition, the form and, mostly, the equilibrium. Designing V and B
 noisy ones and for the same A, restores the certificate and the signs, at a price that is printed.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +69,7 @@ def settles(head):
     return True, True
 
 
-def main(folder=None):
+def main(plots=None):
     """Print what survives which noise, and what restores the rest."""
     clean = mimetic_head(0.0, 0)
     equilibrium = gct.find_equilibrium(clean)
@@ -92,10 +92,14 @@ def main(folder=None):
     print(both)
     V, B = both.model.V[0], both.model.B[0]
     print(f"  tr V / d = {np.trace(V) / DIM:.4f}, tr B / d = {np.trace(B) / DIM:.4f}")
-    if folder is not None:
+    if plots is not None:
+        folder = Path(plots)
+        folder.mkdir(parents=True, exist_ok=True)
         plot = gct.design_plot(both)
-        plot.figure.savefig(Path(folder) / "mimetic_signs.png", dpi=150)
+        plot.figure.savefig(folder / "mimetic_signs.png", dpi=150)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plots", metavar="DIR", help="folder for the figure")
+    main(parser.parse_args().plots)

@@ -9,7 +9,7 @@ left.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,7 @@ def exact_reach(flows: np.ndarray, E: np.ndarray) -> float:
     return low
 
 
-def main(folder: str | Path | None = None) -> None:
+def main(plots: str | None = None) -> None:
     """Print the certified regions beside the exact basin; draw them if a folder is given."""
     A, B = [[1.0, 1.5], [-1.5, -0.5]], np.diag([1.0, -0.5])
     model = gct.GaussianTransformer(A, B, -np.eye(2), name="rotating layer")
@@ -61,12 +61,16 @@ def main(folder: str | Path | None = None) -> None:
     print(f"Share of the way to the edge of the exact basin, in {DIRECTIONS} directions")
     print(f"  median {np.median(shares):.2f}, least {min(shares):.2f}, most {max(shares):.2f}")
 
-    if folder is not None:
-        path = Path(folder) / "region.png"
+    if plots is not None:
+        folder = Path(plots)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "region.png"
         plot = gct.region_plot(region, limits=[[0, 4], [0, 4]])
         plot.figure.savefig(path, dpi=150)
         print(f"wrote {path}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plots", metavar="DIR", help="folder for the figure")
+    main(parser.parse_args().plots)

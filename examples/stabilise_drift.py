@@ -5,7 +5,7 @@ feed-forward part A and its keys and queries B are kept; only the value matrix V
 that a Gaussian of our choice attracts every Gaussian, as near to the old V as that allows.
 """
 
-import sys
+import argparse
 import warnings
 from pathlib import Path
 
@@ -24,7 +24,7 @@ TARGET = ([0.5, 0.0, -0.5], np.diag([1.0, 0.8, 1.2]))
 START = ([2.0, -1.0, 1.0], [[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]])
 
 
-def main(folder=None):
+def main(plots=None):
     """Print the layer before and after, and draw the flow if a folder is given."""
     depths = np.linspace(0, 30, 301)
     with warnings.catch_warnings():
@@ -49,10 +49,14 @@ def main(folder=None):
     left = np.linalg.norm(after.covariance[:, :, -1] - TARGET[1])
     print(f"after: |Sigma - Sigma*| = {left:.1e} [x]^2 at depth {depths[-1]:g}, from that start")
 
-    if folder is not None:
+    if plots is not None:
+        folder = Path(plots)
+        folder.mkdir(parents=True, exist_ok=True)
         plot = gct.design_plot(nearest)
-        plot.figure.savefig(Path(folder) / "stabilise_drift.png", dpi=150)
+        plot.figure.savefig(folder / "stabilise_drift.png", dpi=150)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plots", metavar="DIR", help="folder for the figure")
+    main(parser.parse_args().plots)

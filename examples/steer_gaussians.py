@@ -8,8 +8,10 @@
 4.  A rank that cannot change.
 """
 
+import argparse
+from pathlib import Path
+
 import control as ct
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gausscontrol as gct
@@ -31,14 +33,17 @@ def miss(response: ct.TimeResponseData) -> float:
     return float(np.linalg.norm(covariance - GOAL[1]) / np.linalg.norm(GOAL[1]))
 
 
-def feedforward() -> None:
+def feedforward(plots: str | None) -> None:
     plan = gct.steer(START, GOAL, 2.0)
     print(plan)
     stack = plan.layers(6)
     response = gct.moment_response(stack, stack.boundaries, START)
     print(f"  6 layers miss the goal by {miss(response):.1e}, relative\n")
-    figure = plt.figure(figsize=(6.4, 6.4), layout="constrained")
-    gct.steering_plot(plan, layers=stack, ax=figure)
+    if plots is not None:
+        folder = Path(plots)
+        folder.mkdir(parents=True, exist_ok=True)
+        plot = gct.steering_plot(plan, layers=stack)
+        plot.figure.savefig(folder / "steer_gaussians.png", dpi=150)
 
 
 def attention() -> None:
@@ -74,14 +79,15 @@ def out_of_reach() -> None:
         print(f"  {error}")
 
 
-def main() -> None:
-    """Print what each of the four parts finds; the first also draws."""
-    feedforward()
+def main(plots: str | None = None) -> None:
+    """Print what each of the four parts finds; draw the first if a folder is given."""
+    feedforward(plots)
     attention()
     replay()
     out_of_reach()
 
 
 if __name__ == "__main__":
-    main()
-    plt.show()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plots", metavar="DIR", help="folder for the figure")
+    main(parser.parse_args().plots)
