@@ -264,8 +264,9 @@ class Attack:
             yield model, self._factor(model.dim, -3, 4), 0.0
 
     def _blow_up(self, certificate):
+        model, scale = normal(certificate.model)
         for _ in range(STARTS):
-            L = self._factor(certificate.model.dim, -3, 0)
+            L = self._factor(model.dim, -3, 0)
             low, high = -200.0, 200.0
             for _ in range(60):
                 middle = (low + high) / 2
@@ -273,10 +274,10 @@ class Attack:
                 low, high = (low, middle) if holds else (middle, high)
             # Just beyond the threshold, and well beyond it.
             for factor in (1.01, 10.0):
-                Sigma = factor * np.exp(high) * L @ L.T
-                if certificate.contains(Sigma):
-                    bound = certificate.time_bound(Sigma)
-                    yield certificate.model, np.sqrt(factor * np.exp(high)) * L, bound
+                size = factor * np.exp(high)
+                if certificate.contains(size * L @ L.T):
+                    bound = certificate.time_bound(size * L @ L.T)
+                    yield model, np.sqrt(size * scale) * L, bound
 
     def _factor(self, dim, low, high):
         axes = np.linalg.qr(self.rng.standard_normal((dim, dim)))[0]

@@ -20,7 +20,8 @@ NODES = (
 ERROR = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 RTOL = 1e-6
 LEAST_STEP = 1e-12
-# Growth of |L| beyond which a trajectory has escaped, and the size below which it has vanished.
+# Size of |L|, in units in which 1 is natural or the start's own, beyond which a trajectory has
+# escaped, and the size below which it has vanished.
 FAR, GONE = 1e7, 1e-100
 # Near saddles convergence is slow, so that nothing is called false before this depth.
 DEPTH = 5_000.0
@@ -81,7 +82,7 @@ def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL):
         norms = np.linalg.norm(L, axis=(1, 2))
         stopped = stop(L) if stop else np.zeros(active.size, dtype=bool)
         vanished = norms < GONE
-        escaped = (norms > FAR * size) | (step < LEAST_STEP * np.maximum(t, depth * 1e-6))
+        escaped = (norms > FAR * np.maximum(size, 1.0)) | (step < LEAST_STEP * np.maximum(t, depth * 1e-6))
         escaped &= ~vanished
         late = t > depth / 2
         result.late_trace[active[late]] = np.maximum(
