@@ -82,7 +82,9 @@ def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL):
         norms = np.linalg.norm(L, axis=(1, 2))
         stopped = stop(L) if stop else np.zeros(active.size, dtype=bool)
         vanished = norms < GONE
-        escaped = (norms > FAR * np.maximum(size, 1.0)) | (step < LEAST_STEP * np.maximum(t, depth * 1e-6))
+        escaped = (norms > FAR * np.maximum(size, 1.0)) | (
+            step < LEAST_STEP * np.maximum(t, depth * 1e-6)
+        )
         escaped &= ~vanished
         late = t > depth / 2
         result.late_trace[active[late]] = np.maximum(
