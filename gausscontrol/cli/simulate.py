@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import errno
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -229,23 +230,25 @@ def _start_from(path: Path, dim: int) -> tuple[np.ndarray, np.ndarray]:
 # -- files and pictures ---------------------------------------------------------------------------
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, suffixes: Iterable[str] = OUTPUTS) -> None:
     """Refuse a file that cannot be written before anything is computed.
 
     Parameters
     ----------
     path : Path
+    suffixes : iterable of str, optional
+        What its name may end in.
 
     Raises
     ------
     ParameterError
-        If its suffix is not one of `OUTPUTS`.
+        If its suffix is not one of these.
     OSError
         If its folder does not exist or it is a folder.
     """
-    if path.suffix.lower() not in OUTPUTS:
+    if path.suffix.lower() not in suffixes:
         raise ParameterError(
-            f"--output: expected a name ending in {listed(OUTPUTS)}, found {str(path)!r}"
+            f"--output: expected a name ending in {listed(suffixes)}, found {str(path)!r}"
         )
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder", str(path))

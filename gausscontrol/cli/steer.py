@@ -11,7 +11,6 @@ output (path); plots (paths).
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +22,7 @@ import numpy as np
 from gausscontrol import plots
 from gausscontrol._version import __version__
 from gausscontrol.cli.report import plain, plot_words, wrapped
+from gausscontrol.cli.simulate import check_output
 from gausscontrol.errors import GausscontrolError, ParameterError
 from gausscontrol.linalg.arrays import real_array, real_vector
 from gausscontrol.linalg.bures import bures_wasserstein
@@ -145,7 +145,7 @@ def run_steer(options: argparse.Namespace) -> str:
         If a file cannot be read or written.
     """
     if options.output is not None:
-        check_layers(options.output)
+        check_output(options.output, FORMATS)
     result = steered(
         (options.start, options.goal),
         options.depth,
@@ -236,32 +236,6 @@ def read_moments_file(path: Path, dim: int | None = None) -> tuple[np.ndarray, n
     except GausscontrolError as error:
         words = str(error).replace(MODEL_WORDS, GAUSSIAN_WORDS).replace("A=A, ...", ARRAYS)
         raise type(error)(f"{path}: {words}") from error
-
-
-def check_layers(path: Path) -> None:
-    """Refuse a file for layers that cannot be written, before anything is computed.
-
-    Parameters
-    ----------
-    path : Path
-
-    Raises
-    ------
-    ParameterError
-        If its suffix is none of a model file.
-    OSError
-        If its folder does not exist or it is a folder.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise ParameterError(
-            f"--output: expected a name ending in {listed(FORMATS)}, found {str(path)!r}"
-        )
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder", str(path))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, "expected an existing folder, found none; create it", str(path.parent)
-        )
 
 
 def steered(
