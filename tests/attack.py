@@ -360,12 +360,18 @@ CHECKS = {
 }
 
 
-def attack(count, seed, first=0):
-    """Return how many certificates of each kind `count` models gave, and the false ones."""
+def gather(count, seed):
+    """Return the claims of every certificate that `count` models give."""
     rng = np.random.default_rng(seed)
     campaign = Attack(seed + 1)
-    for index in range(first, first + count):
+    for index in range(count):
         model, Sigma = sample(rng, index)
         for kind, certificate in certificates(model, Sigma, index % REGIONS == 0):
             campaign.add(kind, certificate)
+    return campaign
+
+
+def attack(count, seed):
+    """Return how many certificates of each kind `count` models gave, and the false ones."""
+    campaign = gather(count, seed)
     return campaign.issued, campaign.run()
