@@ -111,14 +111,21 @@ def errors(heads, k, tokens):
     return by_token, np.linalg.norm(rate(soft - form)) / np.linalg.norm(rate(form))
 
 
+def show_progress(done, total):
+    """Draw a bar on the standard error stream, where that is a terminal."""
+    if sys.stderr.isatty():
+        print(f"[{'#' * (30 * done // total):30}] {done}/{total} heads", end="\r", file=sys.stderr)
+
+
 def head_table(layer, mean, covariance, count):
     """Print the errors of every head of a layer and return their columns."""
     rng = np.random.default_rng(2)
     values, axes = np.linalg.eigh(covariance)
     sample = rng.standard_normal((count, len(mean))) * np.sqrt(np.maximum(values, 0)) @ axes.T
-    rows = []
+    rows, total = [], layer.model.n_heads
     print("head   logit sd at work   scale   error of tokens   of covariance rate")
-    for h in range(layer.model.n_heads):
+    for h in range(total):
+        show_progress(h, total)
         heads, k = single(layer.model, h)
         at_work = logit_deviation(heads, k, mean, covariance)[0]
         scale = scale_for(heads, k, mean, covariance, DEVIATION)

@@ -33,7 +33,7 @@ from gausscontrol.plots.figures import (
 )
 from gausscontrol.systems.response import MomentResponse
 
-__all__ = ["ellipse_plot"]
+__all__ = ["ellipse", "ellipse_plot", "plotting_plane", "read_coordinates"]
 
 ELLIPSES = 12
 # Ellipses on the way to an escape are drawn until they are this many times the first.
@@ -106,13 +106,13 @@ def ellipse_plot(
             f"confidence: expected a probability between 0 and 1, found {confidence!r}"
         )
     dim = resp.mean.shape[0]
-    pair = _read_coordinates(coordinates, dim)
+    pair = read_coordinates(coordinates, dim)
     figure, axes, own = open_axes(ax, 1)
     axis = axes[0, 0]
     if dim == 1:
         drawn = _draw_interval(axis, resp, equilibrium, confidence)
     else:
-        plane, names = _plane(resp, equilibrium, pair)
+        plane, names = plotting_plane(resp, equilibrium, pair)
         drawn = _draw_ellipses(axis, resp, equilibrium, confidence, plane)
         axis.set_xlabel(f"{names[0]} [x]")
         axis.set_ylabel(f"{names[1]} [x]")
@@ -128,7 +128,8 @@ def ellipse_plot(
 # -- ellipses -------------------------------------------------------------------------------------
 
 
-def _read_coordinates(coordinates: Any, dim: int) -> tuple[int, int] | None:
+def read_coordinates(coordinates: Any, dim: int) -> tuple[int, int] | None:
+    """Return the two coordinates to draw, or None for the leading plane."""
     if coordinates is None:
         return (0, 1) if dim == 2 else None
     entries = tuple(coordinates) if np.iterable(coordinates) else (coordinates,)
@@ -146,7 +147,7 @@ def _read_coordinates(coordinates: Any, dim: int) -> tuple[int, int] | None:
     return int(entries[0]), int(entries[1])
 
 
-def _plane(
+def plotting_plane(
     resp: MomentResponse, equilibrium: Equilibrium | None, pair: tuple[int, int] | None
 ) -> tuple[np.ndarray, tuple[str, str]]:
     """Return an orthonormal basis (d, 2) of the plane to draw in, and what its axes are called."""
@@ -182,7 +183,7 @@ def _draw_ellipses(
         last, first = n == chosen[-1], n == chosen[0]
         label = f"{100 * confidence:g}% ellipse, "
         label = f"{label}{ending} (t = {resp.t[n]:.4g})" if last else f"{label}start"
-        x, y = _ellipse(means[:, n], factors[:, :, n], radius)
+        x, y = ellipse(means[:, n], factors[:, :, n], radius)
         style = {"linewidth": 2.4 if last else 1.1, "color": colormap(norm(resp.t[n]))}
         lines += axis.plot(x, y, label=label if first or last else None, **style)
     ink = mpl.rcParams["text.color"]
@@ -192,7 +193,7 @@ def _draw_ellipses(
         L = factor(equilibrium.covariance)
         mean = resp.mean[:, -1] if equilibrium.mean is None else equilibrium.mean
         name = equilibrium_label(equilibrium)
-        x, y = _ellipse(plane.T @ mean, plane.T @ L, radius)
+        x, y = ellipse(plane.T @ mean, plane.T @ L, radius)
         lines += axis.plot(x, y, color=ink, linestyle=(0, (4, 3)), label=name, zorder=4)
     bar = axis.figure.colorbar(mpl.cm.ScalarMappable(norm, colormap), ax=axis, label="depth t")
     bar.outline.set_visible(False)
@@ -222,7 +223,8 @@ def _spread_out(means: np.ndarray, factors: np.ndarray) -> np.ndarray:
     return np.unique([0, *np.minimum(wanted, len(steps)), len(steps)])
 
 
-def _ellipse(mean: np.ndarray, L: np.ndarray, radius: float) -> np.ndarray:
+def ellipse(mean: np.ndarray, L: np.ndarray, radius: float) -> np.ndarray:
+    """Return the points of mean + radius L u, |u| = 1."""
     U, s, _ = np.linalg.svd(L, full_matrices=False)
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])[: s.size]

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.model.stack import LayerStack
-from gausscontrol.plots.ellipses import _ellipse, _plane, _read_coordinates, ellipse_plot
+from gausscontrol.plots.ellipses import ellipse, ellipse_plot, plotting_plane, read_coordinates
 from gausscontrol.plots.figures import ABOVE, finish, legend_of, open_axes, palette, set_title
 from gausscontrol.synthesis.plan import SteeringPlan, parameter_norm
 from gausscontrol.systems.response import MomentResponse, moment_response
@@ -157,10 +157,10 @@ def _draw_layers(
     if plan.dim == 1:
         return axis.plot(resp.t, resp.mean[0], "o", color=ink, markersize=4, label=name)
     radius = float(np.sqrt(-2 * np.log1p(-confidence)))
-    plane, _ = _plane(planned, None, _read_coordinates(coordinates, plan.dim))
+    plane, _ = plotting_plane(planned, None, read_coordinates(coordinates, plan.dim))
     lines = []
     for n in range(resp.t.size):
-        x, y = _ellipse(plane.T @ resp.mean[:, n], plane.T @ resp.factor[:, :, n], radius)
+        x, y = ellipse(plane.T @ resp.mean[:, n], plane.T @ resp.factor[:, :, n], radius)
         style = {"color": ink, "linewidth": 0.9, "linestyle": (0, (4, 3)), "zorder": 4}
         lines += axis.plot(x, y, label=f"between {name}" if n == 0 else None, **style)
     return lines

@@ -26,7 +26,7 @@ from gausscontrol.synthesis.reach import lacks_rank, numerical_rank, read_gaussi
 from gausscontrol.systems.arguments import depth_grid
 from gausscontrol.systems.integrate import FactorFlow, integrate
 from gausscontrol.systems.iosys import moment_system
-from gausscontrol.systems.response import MomentResponse, _response
+from gausscontrol.systems.response import MomentResponse, build_response
 from gausscontrol.systems.trajectory import Solution, Task, solve
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def response(
     reached = times[: int(kept.sum())]
     signal = np.zeros((system.ninputs, times.size))
     signal[:, : reached.size] = _applied(plan, reached, solution, gain)
-    return _response(replace(task, signal=signal), solution, times, None)
+    return build_response(replace(task, signal=signal), solution, times, None)
 
 
 def _initial(plan: SteeringPlan, t: float, initial: Any) -> tuple[np.ndarray, np.ndarray]:

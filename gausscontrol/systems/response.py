@@ -27,7 +27,7 @@ from gausscontrol.systems.iosys import MomentSystem, moment_system
 from gausscontrol.systems.stack import stack_trajectory
 from gausscontrol.systems.trajectory import Solution, Task, solve
 
-__all__ = ["MomentResponse", "moment_response"]
+__all__ = ["MomentResponse", "build_response", "moment_response"]
 
 
 class MomentResponse(ct.TimeResponseData):
@@ -161,7 +161,7 @@ def moment_response(
     if isinstance(system, LayerStack):
         task = _stack_task(system, timepts, initial, inputs, params, transition)
         task.set_tolerances(rtol, atol)
-        return _response(task, stack_trajectory(system, task, method), task.depths, None)
+        return build_response(task, stack_trajectory(system, task, method), task.depths, None)
     system = _as_system(system)
     times = depth_grid(timepts, system.dt)
     task = Task(
@@ -173,7 +173,7 @@ def moment_response(
         transition=bool(transition),
     )
     task.set_tolerances(rtol, atol)
-    return _response(task, solve(task, method), times, params)
+    return build_response(task, solve(task, method), times, params)
 
 
 def _stack_task(stack: LayerStack, timepts, initial, inputs, params, transition) -> Task:
@@ -197,7 +197,8 @@ def _stack_task(stack: LayerStack, timepts, initial, inputs, params, transition)
 # -- the result -----------------------------------------------------------------------------------
 
 
-def _response(task: Task, solution: Solution, times: np.ndarray, params) -> MomentResponse:
+def build_response(task: Task, solution: Solution, times: np.ndarray, params) -> MomentResponse:
+    """Return a solution as a response with the labels of its system; warn if it escapes."""
     system, count = task.system, solution.mean.shape[1]
     index = vech_index(system.dim)
     packed = np.concatenate([solution.mean, solution.covariance[index.rows, index.columns]])

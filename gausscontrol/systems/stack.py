@@ -17,7 +17,7 @@ from gausscontrol.model.stack import LayerStack
 from gausscontrol.systems.iosys import moment_system
 from gausscontrol.systems.trajectory import Solution, Task, solve
 
-__all__ = ["stack_trajectory"]
+__all__ = ["snap_to_boundaries", "stack_trajectory"]
 
 # Depths this close to a boundary, relative to the depth of the stack, lie on it.
 BOUNDARY = 1e-9
@@ -44,7 +44,7 @@ def stack_trajectory(stack: LayerStack, task: Task, method: str) -> Solution:
     ParameterError
         If a depth lies outside the stack or inside a residual layer.
     """
-    depths = _on_boundaries(stack, task.depths)
+    depths = snap_to_boundaries(stack, task.depths)
     pieces: list[Solution] = []
     current, Psi = task, np.eye(stack.dim)
     reached = depths[0]
@@ -69,7 +69,8 @@ def stack_trajectory(stack: LayerStack, task: Task, method: str) -> Solution:
     return _joined(pieces)
 
 
-def _on_boundaries(stack: LayerStack, depths: np.ndarray) -> np.ndarray:
+def snap_to_boundaries(stack: LayerStack, depths: np.ndarray) -> np.ndarray:
+    """Return depths with those within rounding of a boundary put on it; refuse what is no depth."""
     boundaries, slack = stack.boundaries, BOUNDARY * stack.depth
     if depths[0] < -slack or depths[-1] > stack.depth + slack:
         raise ParameterError(

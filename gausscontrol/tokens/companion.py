@@ -21,7 +21,7 @@ from gausscontrol.model.moments import MomentField
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.iosys import moment_system
-from gausscontrol.systems.response import MomentResponse, _response, moment_response
+from gausscontrol.systems.response import MomentResponse, build_response, moment_response
 from gausscontrol.systems.trajectory import Solution, Task
 from gausscontrol.tokens.feedforward import FeedForward
 from gausscontrol.tokens.march import Stopped, layers_of, march, pieces_of
@@ -118,4 +118,4 @@ def _closed_response(model, parts, depths, mean, covariance) -> MomentResponse:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BlowUpWarning)
-        return _response(task, solution, depths, None)
+        return build_response(task, solution, depths, None)

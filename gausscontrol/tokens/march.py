@@ -19,7 +19,7 @@ from gausscontrol.errors import IntegrationError
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.arguments import depth_grid
-from gausscontrol.systems.stack import _on_boundaries
+from gausscontrol.systems.stack import snap_to_boundaries
 
 __all__ = ["Piece", "Stopped", "layers_of", "march", "pieces_of"]
 
@@ -80,7 +80,7 @@ def pieces_of(
             Piece(0, start, stop, round((stop - start) / model.dt))
             for start, stop in pairwise(depths)
         ]
-    depths = _on_boundaries(model, depth_grid(timepts, 0))
+    depths = snap_to_boundaries(model, depth_grid(timepts, 0))
     out = []
     for i, layer in enumerate(model):
         start, stop = max(model.boundaries[i], depths[0]), min(model.boundaries[i + 1], depths[-1])
