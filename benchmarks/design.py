@@ -13,7 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 from benchmarks.problems import settling_model
-from benchmarks.rows import Row
+from benchmarks.table import Row
 from benchmarks.timing import compare, seconds
 from gausscontrol import GaussianTransformer
 from gausscontrol.synthesis.design import design

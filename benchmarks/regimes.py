@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 import gausscontrol as gct
-from benchmarks.rows import Row
+from benchmarks.problems import fresh
+from benchmarks.table import Row
 from benchmarks.timing import seconds
 
 __all__ = ["REGIME_ROWS"]
@@ -57,7 +58,7 @@ def regimes() -> Iterator[Row]:
 
 def _method(certify: Callable[..., object], model: gct.GaussianTransformer) -> str:
     try:
-        return certify(model).method
+        return certify(fresh(model)).method
     except gct.NotCertified:
         return "refused"
 

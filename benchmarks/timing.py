@@ -1,16 +1,22 @@
-"""Timing on a noisy machine: two things in one run, interleaved, medians, one BLAS thread."""
+"""Timing on a shared machine: two things in one run, interleaved, medians, one BLAS thread.
+
+The clock is the processor time of this process, so that what else runs on the machine is not
+counted; on one thread of an idle machine it agrees with the wall clock.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["Comparison", "compare", "seconds"]
+__all__ = ["Comparison", "Count", "compare", "counting", "interleaved", "seconds"]
 
 # One batch of calls should take at least this long, so that the clock does not matter.
 BATCH_SECONDS = 2e-3
+SLOW_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,35 +32,66 @@ class Comparison:
         return self.theirs / self.ours
 
 
+@dataclass
+class Count:
+    """How often something was called."""
+
+    calls: int = 0
+
+
 def compare(
     ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 7
 ) -> Comparison:
-    """Time two callables in alternation.
+    """Time two callables in alternation."""
+    return Comparison(*interleaved((ours, theirs), rounds))
 
-    Each gets a batch size of its own, so that both are timed over comparable stretches.
+
+def interleaved(works: tuple[Callable[[], object], ...], rounds: int = 7) -> list[float]:
+    """Return the median seconds of one call of each, timed in turns.
+
+    Each gets a batch size of its own, so that all are timed over comparable stretches. Calls that
+    are slow by themselves need no warming up, and their first counts.
     """
-    batches = [_batch_size(ours), _batch_size(theirs)]
-    samples: tuple[list[float], list[float]] = ([], [])
+    batches, samples = [], []
+    for work in works:
+        elapsed = _timed(work, 1)
+        slow = elapsed >= SLOW_SECONDS
+        samples.append([elapsed] if slow else [])
+        batches.append(1 if slow else _batch_size(work))
     for _ in range(rounds):
-        for work, batch, kept in zip((ours, theirs), batches, samples, strict=True):
-            kept.append(_timed(work, batch))
-    return Comparison(statistics.median(samples[0]), statistics.median(samples[1]))
+        for work, batch, kept in zip(works, batches, samples, strict=True):
+            if len(kept) < rounds:
+                kept.append(_timed(work, batch))
+    return [statistics.median(kept) for kept in samples]
 
 
 def seconds(work: Callable[[], object], rounds: int = 5) -> float:
     """Return the median seconds of one call."""
-    batch = _batch_size(work)
-    return statistics.median(_timed(work, batch) for _ in range(rounds))
+    return interleaved((work,), rounds)[0]
+
+
+@contextmanager
+def counting(owner: type, name: str) -> Iterator[Count]:
+    """Count the calls of a method while the block runs."""
+    method, count = getattr(owner, name), Count()
+
+    def counted(*args, **kwargs):
+        count.calls += 1
+        return method(*args, **kwargs)
+
+    setattr(owner, name, counted)
+    try:
+        yield count
+    finally:
+        setattr(owner, name, method)
 
 
 def _batch_size(work: Callable[[], object]) -> int:
-    work()
-    elapsed = _timed(work, 1)
-    return max(1, int(BATCH_SECONDS / max(elapsed, 1e-7)))
+    return max(1, int(BATCH_SECONDS / max(_timed(work, 1), 1e-7)))
 
 
 def _timed(work: Callable[[], object], batch: int) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(batch):
         work()
-    return (time.perf_counter() - start) / batch
+    return (time.process_time() - start) / batch

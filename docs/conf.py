@@ -1,9 +1,11 @@
 """Sphinx configuration. Build with ``sphinx-build -W docs docs/_build``."""
 
-import re
+import sys
 from pathlib import Path
 
 import gausscontrol
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "_extensions"))
 
 project = "gausscontrol"
 author = "The gausscontrol developers"
@@ -16,11 +18,50 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
+    "sphinx-mathjax-offline",  # formulas are set without a network
+    "sphinx_copybutton",
+    "sphinx_design",
+    "example_gallery",
+    "theory_links",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_extensions", "gallery/figures", "gallery/made"]
 templates_path = ["_templates"]
-html_theme = "furo"
+
+html_theme = "pydata_sphinx_theme"
 html_title = f"gausscontrol {release}"
+html_static_path = ["_static"]
+html_css_files = ["gausscontrol.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": f"gausscontrol {release}"},
+    "header_links_before_dropdown": 7,
+    "navigation_depth": 3,
+    "show_nav_level": 2,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+    "pygments_light_style": "a11y-light",
+    "pygments_dark_style": "a11y-dark",
+}
+html_sidebars = {
+    page: []
+    for page in (
+        "index",
+        "installation",
+        "tutorial",
+        "trust",
+        "comparison",
+        "benchmarks",
+        "references",
+    )
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Every reference of ours has to resolve. Types in numpydoc sections, "(d, d) ndarray", are prose.
+nitpicky = True
+nitpick_ignore_regex = [(r"py:class", r"(?!gausscontrol).*")]
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections carry shapes and units, which annotations cannot
@@ -31,6 +72,10 @@ plot_include_source = True
 plot_html_show_source_link = False
 plot_html_show_formats = False
 plot_formats = [("png", 150)]
+plot_working_directory = str(Path(__file__).resolve().parents[1])
+
+# A program that writes files gets a folder to write to.
+gallery_arguments = {"make_mimetic_heads": ["."]}
 
 napoleon_google_docstring = False
 napoleon_use_ivar = True
@@ -48,43 +93,3 @@ mathjax3_config = {
         }
     }
 }
-
-_NUMBER = re.compile(r"\b\d+\.\d+[a-z]?\b")
-_CITATION = re.compile(r"\bTheory \d+\.\d+[a-z]?(?:(?:, | to | and )\d+\.\d+[a-z]?)*\b")
-_labels = {
-    label
-    for page in Path(__file__).parent.glob("theory/*.rst")
-    for label in re.findall(
-        r"^\.\. _theory-([0-9-]+[a-z]?):$", page.read_text("utf-8"), re.MULTILINE
-    )
-}
-
-
-def _prepare_docstring(app, what, name, obj, options, lines):
-    """Link the numbers in "Theory 4.1 to 4.3, 4.7", and keep the bars of |X| from being markup."""
-
-    def link(match: re.Match) -> str:
-        label = match[0].replace(".", "-")
-        return f":ref:`{match[0]} <theory-{label}>`" if label in _labels else match[0]
-
-    def link_all(match: re.Match) -> str:
-        return _NUMBER.sub(link, match[0])
-
-    literal = None  # the indentation that a literal block has to exceed, inside one
-    doctest = False
-    for number, line in enumerate(lines):
-        text = line.strip()
-        indentation = len(line) - len(line.lstrip())
-        doctest = bool(text) and (doctest or text.startswith(">>>"))
-        if literal is not None and text and indentation <= literal:
-            literal = None
-        if literal is None and not doctest:
-            escaped = re.sub(r"(?<!\\)\|", r"\|", line)
-            lines[number] = _CITATION.sub(link_all, escaped)
-            if text.endswith("::"):
-                literal = indentation
-
-
-def setup(app):
-    """Register what is done to docstrings."""
-    app.connect("autodoc-process-docstring", _prepare_docstring)

@@ -150,9 +150,9 @@ def draw(runs: dict[str, Run], bound: float, depth: float) -> Figure:
         axis.grid(True, alpha=0.3, linewidth=0.6)
     left, right = figure.axes
     left.axhline(bound, color="#D55E00", label="certified bound on the limsup")
-    right.axvline(depth, color="#D55E00", label="certified depth of escape")
     escape = runs["destabilising"].flow.gaussian.blow_up_time
     right.axvline(escape, color="#009E73", linestyle=":", label="the Gaussian system escapes")
+    right.axvline(depth, color="#D55E00", label="certified depth of escape")
     left.set_ylim(0, 1.1 * max(bound, runs["stabilising"].layers.spread.max() ** 2))
     spread = runs["destabilising"].layers.spread
     right.set(yscale="log", ylim=(spread[0] ** 2 / 2, 3 * spread[-1] ** 2))

@@ -7,7 +7,8 @@ softmax attention and the feed-forward part. After each layer two numbers say ho
 from the Gaussian with their own mean and covariance:
 
     distance   W2 along the principal axes over the root of the total variance,
-               sqrt(sum_i W2_i^2 / tr Sigma), and what a Gaussian sample of that size has (floor)
+               sqrt(sum_i W2_i^2 / tr Sigma), and what a Gaussian sample of that size has (floor):
+               gausscontrol.tokens.gaussian_distance
     kurtosis   mean of |z|^4 over r (r + 2), less one; z whitened, r the rank: 0 for a Gaussian
 
 The model of glassllm (pip install glassllm) comes first. With --weights DIR, the folder filled by
@@ -23,7 +24,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.stats import norm
 
 import gausscontrol as gct
 from gausscontrol.tokens.attention import softmax_attention
@@ -81,25 +81,13 @@ def patches(arrays):
 # -- how far from Gaussian ------------------------------------------------------------------------
 
 
-def distance(x):
-    """Return sqrt(sum_i W2_i^2 / tr Sigma) along the principal axes."""
-    centred = x - x.mean(axis=0)
-    _, scales, axes = np.linalg.svd(centred, full_matrices=False)
-    scales = scales / np.sqrt(len(x))
-    quantiles = norm.ppf((np.arange(len(x)) + 0.5) / len(x))
-    along = np.sort(centred @ axes.T, axis=0)
-    squares = np.mean((along - quantiles[:, None] * scales) ** 2, axis=0)
-    return float(np.sqrt(squares.sum() / np.sum(scales**2)))
-
-
-def measures(x, rng):
+def measures(x):
     """Return distance, its floor and relative excess kurtosis."""
-    mean, covariance = moments(x)
-    values, axes = np.linalg.eigh(covariance)
-    sample = rng.standard_normal(x.shape) * np.sqrt(np.maximum(values, 0))
-    test = gct.tokens.mardia(x)
+    found = gct.tokens.gaussian_distance(x)
+    values = np.linalg.eigvalsh(moments(x)[1])
     rank = int(np.sum(values > 1e-10 * values[-1]))
-    return distance(x), distance(sample @ axes.T + mean), test.kurtosis / (rank * (rank + 2))
+    kurtosis = gct.tokens.mardia(x).kurtosis / (rank * (rank + 2))
+    return found.relative, found.relative_floor, kurtosis
 
 
 # -- layers ---------------------------------------------------------------------------------------
@@ -155,7 +143,7 @@ def experiment(name, path, options, inputs, length, count):
     progress = Progress(2 * len(layers))
     table = np.array(
         [
-            [measures(x, rng) for x in march(layers, tokens, length, step, progress)]
+            [measures(x) for x in march(layers, tokens, length, step, progress)]
             for step in (trained, plain)
         ]
     )
@@ -174,20 +162,26 @@ def experiment(name, path, options, inputs, length, count):
 def draw(tables, folder):
     """Save distance against layer, one panel for each model."""
     figure, panels = plt.subplots(
-        1, len(tables), figsize=(4.2 * len(tables), 3.6), sharey=True, squeeze=False
+        1,
+        len(tables),
+        figsize=(max(4.8, 3.8 * len(tables)), 4),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
     )
     for panel, (name, table) in zip(panels[0], tables.items(), strict=True):
         depths = np.arange(table.shape[1])
-        panel.plot(depths, table[0, :, 0], "o-", label="as trained")
-        panel.plot(depths, table[1, :, 0], "s--", label="norms off")
+        panel.plot(depths, table[0, :, 0], "o-", color="#0072B2", label="as trained")
+        panel.plot(depths, table[1, :, 0], "s--", color="#D55E00", label="norms off")
         panel.plot(depths, table[0, :, 1], ":", color="0.4", label="Gaussian sample")
         panel.set(title=name, xlabel="layers passed")
         panel.xaxis.get_major_locator().set_params(integer=True)
-    panels[0, 0].set_ylabel("distance / root of total variance")
+        panel.grid(True, alpha=0.3, linewidth=0.6)
+    panels[0, 0].set_ylabel("W2 distance to Gaussian /\nroot of total variance")
     panels[0, 0].set_ylim(bottom=0)
-    panels[0, 0].legend()
-    figure.tight_layout()
-    figure.savefig(Path(folder) / "pretrained_gaussianity.png", dpi=150)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+    figure.savefig(folder / "pretrained_gaussianity.png", dpi=150)
 
 
 def main(arguments=QUICK):
@@ -195,8 +189,10 @@ def main(arguments=QUICK):
     parser = argparse.ArgumentParser(description="Gaussianity of tokens in trained models")
     parser.add_argument("--quick", action="store_true", help="a sample that takes seconds")
     parser.add_argument("--weights", metavar="DIR", help="folder of downloaded weights")
-    parser.add_argument("--plots", metavar="DIR", help="save the figure there")
+    parser.add_argument("--plots", metavar="DIR", type=Path, help="save the figure there")
     chosen = parser.parse_args(arguments)
+    if chosen.plots is not None:
+        chosen.plots.mkdir(parents=True, exist_ok=True)
     count = 512 if chosen.quick else 4096
     tables = {name: experiment(name, *rest, count) for name, *rest in models(chosen.weights)}
     if chosen.plots is not None:

@@ -160,14 +160,32 @@ def draw(results, folder):
     figure, panels = plt.subplots(
         1,
         len(results),
-        figsize=(4.2 * len(results), 4),
-        sharey=True,
+        figsize=(max(5.0, 4.2 * len(results)), 4.4),
         squeeze=False,
         layout="constrained",
     )
     for panel, (name, signs) in zip(panels[0], results.items(), strict=True):
-        panel.axhline(0, color="0.7", linewidth=0.8)
-        panel.axvline(0, color="0.7", linewidth=0.8)
+        # A head outside the corners leans too little for a verdict.
+        shares, leans = np.concatenate([signs.B_share, signs.V_share]), signs.threshold
+        reach = min(1.0, max(3 * leans, 1.15 * float(np.abs(shares).max())))
+        for x, y in ((1, -1), (-1, 1), (1, 1), (-1, -1)):
+            kind = ("#009E73", "stabilising") if x * y < 0 else ("#D55E00", "destabilising")
+            place = (x * leans if x > 0 else -reach, y * leans if y > 0 else -reach)
+            size = reach - leans
+            panel.add_patch(
+                plt.Rectangle(
+                    place,
+                    size,
+                    size,
+                    color=kind[0],
+                    alpha=0.12,
+                    zorder=0,
+                    linewidth=0,
+                    label=kind[1] if x > 0 else None,
+                )
+            )
+        panel.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+        panel.axvline(0, color="0.7", linewidth=0.8, zorder=0)
         points = panel.scatter(
             signs.B_share,
             signs.V_share,
@@ -175,16 +193,25 @@ def draw(results, folder):
             cmap="viridis",
             edgecolor="k",
             linewidth=0.3,
+            clip_on=False,
+            zorder=3,
         )
-        panel.set(title=name, xlabel="share of B", xlim=(-1, 1), ylim=(-1, 1), aspect="equal")
-        for left, bottom in ((0, -1), (-1, 0)):
-            corner = plt.Rectangle((left, bottom), 1, 1, color="tab:green", alpha=0.12, zorder=0)
-            panel.add_patch(corner)
-        panel.text(-0.95, 0.95, "shaded: stabilising", color="tab:green", va="top")
+        panel.set(title=name, xlabel="share of B", aspect="equal")
+        panel.set(xlim=(-reach, reach), ylim=(-reach, reach))
         ticks = range(0, int(signs.layer.max()) + 1, max(1, int(signs.layer.max()) // 5))
         figure.colorbar(points, ax=panel, label="layer", shrink=0.7, ticks=list(ticks))
     panels[0, 0].set_ylabel("share of V")
-    figure.savefig(Path(folder) / "pretrained_heads.png", dpi=150)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        title=f"both shares beyond {leans:g}",
+        loc="outside lower center",
+        ncols=2,
+        fontsize="small",
+        title_fontsize="small",
+    )
+    figure.savefig(folder / "pretrained_heads.png", dpi=150)
 
 
 def main(arguments=QUICK):
@@ -192,8 +219,10 @@ def main(arguments=QUICK):
     parser = argparse.ArgumentParser(description="Heads of trained models")
     parser.add_argument("--quick", action="store_true", help="a sample that takes seconds")
     parser.add_argument("--weights", metavar="DIR", help="folder of downloaded weights")
-    parser.add_argument("--plots", metavar="DIR", help="save the figure there")
+    parser.add_argument("--plots", metavar="DIR", type=Path, help="save the figure there")
     chosen = parser.parse_args(arguments)
+    if chosen.plots is not None:
+        chosen.plots.mkdir(parents=True, exist_ok=True)
     count = 1000 if chosen.quick else 4000
     results = {}
     for name, path, options, inputs in models(chosen.weights):

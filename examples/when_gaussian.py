@@ -215,19 +215,29 @@ def draw(size: Size, fractions: np.ndarray, errors: np.ndarray) -> Figure:
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-    for colour, count, column in zip(colours, size.counts, errors.T, strict=False):
+    for colour, count, column in zip(colours, size.counts, 100 * errors.T, strict=False):
         left.loglog(DEVIATIONS, column, "o-", markersize=4, color=colour, label=f"N = {count}")
-    left.axhline(0.01, color="0.5", linewidth=1, linestyle=":", label="1%")
-    left.set(xlabel="logit standard deviation", ylabel="update error of one layer")
+    left.axhline(1.0, color="0.5", linewidth=1, linestyle=":", label="1 %")
+    left.set(ylabel="|dS - dS_Gauss| / |dS_Gauss|  [%]")
+    left.set_title(f"Update of S by one layer of attention, d = {DIM}", fontsize="medium")
+    left.yaxis.set_major_formatter(plain_number)
+    left.set_xticks(DEVIATIONS, [f"{deviation:g}" for deviation in DEVIATIONS])
+    left.minorticks_off()
     right.plot(DEVIATIONS, fractions, "o", color="#0072B2", label=f"N = {size.counts[-1]}")
     grid = np.linspace(0, DEVIATIONS[-1], 200)
     right.plot(grid, np.exp(-(grid**2)), color="#D55E00", label="exp(-sd$^2$)")
-    right.set(xlabel="logit standard deviation", ylabel="effective sample fraction")
-    right.set(yscale="log", ylim=(1e-4, 1.5))
+    right.set(ylabel="share of the tokens", yscale="log", ylim=(1e-4, 1.5))
+    right.set_title(f"Tokens a query really averages over, d = {DIM}", fontsize="medium")
     for axis in (left, right):
+        axis.set_xlabel("standard deviation of the logits")
         axis.grid(True, alpha=0.3, linewidth=0.6)
         axis.legend(fontsize="small")
     return figure
+
+
+def plain_number(value: float, _position: int) -> str:
+    """Return a tick label without powers of ten."""
+    return f"{value:g}"
 
 
 def main(plots: str | None = None, *, quick: bool = True) -> None:

@@ -20,6 +20,7 @@ from gausscontrol.certificates.regime import (
 from gausscontrol.certificates.region import RegionOfAttraction, certify_region_of_attraction
 from gausscontrol.certificates.robustness import Robustness, robustness_radius
 from gausscontrol.certificates.stability import GlobalStability, certify_global_stability
+from gausscontrol.certificates.scalar import ScalarRegime, scalar_regime
 from gausscontrol.errors import (
     BlowUpWarning,
     EquilibriumNotFound,
@@ -51,11 +52,19 @@ from gausscontrol.plots import (
     ellipse_plot,
     moment_plot,
     phase_plot,
+    regime_map,
     region_plot,
     spectrum_plot,
     steering_plot,
     token_plot,
 )
+from gausscontrol.sweeps.classify import BatchClassification, classify_batch
+from gausscontrol.sweeps.equilibria import BatchEquilibria, find_equilibria_batch
+from gausscontrol.sweeps.items import ItemError
+from gausscontrol.sweeps.responses import BatchResponse, moment_response_batch
+from gausscontrol.sweeps.result import SweepResult
+from gausscontrol.sweeps.sweep import sweep
+from gausscontrol.sweeps.verdict import Verdict
 from gausscontrol.synthesis.design import design
 from gausscontrol.synthesis.design_result import Design
 from gausscontrol.synthesis.plan import SteeringPlan
@@ -66,6 +75,9 @@ from gausscontrol.systems.iosys import MomentSystem, covariance_label, moment_sy
 from gausscontrol.systems.response import MomentResponse, moment_response
 
 __all__ = [
+    "BatchClassification",
+    "BatchEquilibria",
+    "BatchResponse",
     "BlowUp",
     "BlowUpWarning",
     "Boundedness",
@@ -81,6 +93,7 @@ __all__ = [
     "GlobalStability",
     "InfeasibleDesign",
     "IntegrationError",
+    "ItemError",
     "LayerStack",
     "LocalStability",
     "LyapunovSolution",
@@ -93,11 +106,14 @@ __all__ = [
     "RegionOfAttraction",
     "RiccatiSolution",
     "Robustness",
+    "ScalarRegime",
     "SemiglobalStability",
     "ShapeError",
     "SolverError",
     "SteeringPlan",
+    "SweepResult",
     "UnreachableError",
+    "Verdict",
     "__version__",
     "analyze",
     "bernoulli",
@@ -110,6 +126,7 @@ __all__ = [
     "certify_region_of_attraction",
     "certify_semiglobal_stability",
     "classify",
+    "classify_batch",
     "covariance_label",
     "covariance_lqr",
     "design",
@@ -119,6 +136,7 @@ __all__ = [
     "exact_linearize",
     "existence_bounds",
     "find_equilibria",
+    "find_equilibria_batch",
     "find_equilibrium",
     "generalized_lyapunov",
     "is_reachable",
@@ -126,18 +144,22 @@ __all__ = [
     "lyapunov",
     "moment_plot",
     "moment_response",
+    "moment_response_batch",
     "moment_system",
     "optimal_transport_map",
     "pack",
     "phase_plot",
     "place_mean",
+    "regime_map",
     "region_plot",
     "riccati",
     "robustness_radius",
     "save_model",
+    "scalar_regime",
     "spectrum_plot",
     "steer",
     "steering_plot",
+    "sweep",
     "token_plot",
     "tokens",
     "unpack",

@@ -228,3 +228,26 @@ def test_memory_grows_with_the_number_of_tokens_only():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6
+
+
+def test_sampled_queries_do_not_keep_step_with_the_tokens():
+    # Every other token is elsewhere: a stride over the queries would see one half only.
+    rng = np.random.default_rng(3)
+    model = gct.GaussianTransformer(0, 3.0, 1.0)
+    x = np.where(np.arange(1024) % 2, 3.0, 0.0)[:, None] + 0.3 * rng.normal(size=(1024, 1))
+    weights = weights_of(model, x)[0]
+    exact = np.mean(1 / np.sum(weights**2, axis=1)) / 1024
+    found = effective_fraction(model.heads, model.k, x)[0]
+    assert found == pytest.approx(exact, rel=0.1)
+
+
+def test_masked_deviation_of_each_head():
+    rng = np.random.default_rng(4)
+    model, x = model_of(*random_weights(rng)), rng.normal(size=(30, 5)) + 1
+    found = attention.masked_deviation(model.heads, model.k, x)
+    logits = np.einsum("hni,mi->hnm", x @ model.B.swapaxes(1, 2) + model.k[:, None], x)
+    for h in range(3):
+        variances = [logits[h, i, : i + 1].var() for i in range(30)]
+        assert found[h] == pytest.approx(np.sqrt(np.mean(variances)))
+    idle = gct.GaussianTransformer(1, 1, 0)
+    assert attention.masked_deviation(idle.heads, idle.k, x[:, :1])[0] == 0

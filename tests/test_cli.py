@@ -46,8 +46,10 @@ NO_MEAN = gct.GaussianTransformer(
 )
 
 KEYS = [
-    "file",
+    "command",
+    "schema",
     "version",
+    "file",
     "model",
     "regime",
     "scope",
@@ -83,8 +85,8 @@ def _findings():
         return find
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gausscontrol.cli.investigate", once(investigate))
-        patch.setattr("gausscontrol.cli.investigate_stack", once(investigate_stack))
+        patch.setattr("gausscontrol.cli.analyze.investigate", once(investigate))
+        patch.setattr("gausscontrol.cli.analyze.investigate_stack", once(investigate_stack))
         yield
 
 
@@ -331,8 +333,10 @@ def test_a_stable_zero_beside_a_threshold_is_listed(run):
 # -- stacks ---------------------------------------------------------------------------------------
 
 STACK_KEYS = [
-    "file",
+    "command",
+    "schema",
     "version",
+    "file",
     "stack",
     "layers",
     "regime",
@@ -703,26 +707,7 @@ def test_loader_warnings_are_one_line(tmp_path, capsys):
     assert "DT" in line
 
 
-# -- help, version, streams, the installed command ------------------------------------------------
-
-
-def test_help_teaches(capsys):
-    assert main(["--help"]) == 0
-    general = capsys.readouterr().out
-    assert "Sigma' = A Sigma" in general
-    assert "analyze" in general
-    assert main(["analyze", "--help"]) == 0
-    special = capsys.readouterr().out
-    for word in (
-        "--plots DIR",
-        "--json",
-        "--require REGIME",
-        "exit codes:",
-        "examples:",
-        *PICTURES,
-    ):
-        assert word in special
-    assert max(len(line) for line in (general + special).splitlines()) <= 80
+# -- version, streams, the installed command ------------------------------------------------------
 
 
 def test_version(capsys):
@@ -750,7 +735,7 @@ def test_interruption_is_one_line(monkeypatch, capsys):
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gausscontrol.cli.load_model", interrupt)
+    monkeypatch.setattr("gausscontrol.cli.analyze.load_model", interrupt)
     assert main(["analyze", "x.mat"]) == 130
     assert capsys.readouterr().err == "gausscontrol: interrupted\n"
 

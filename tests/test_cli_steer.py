@@ -8,11 +8,23 @@ import pytest
 
 import gausscontrol as gct
 from gausscontrol.cli import main
-from gausscontrol.cli.steer import PICTURE, read_moments_file
+from gausscontrol.cli.gaussians import read_gaussian_file
+from gausscontrol.cli.steer import PICTURE
 
 START = {"mean": [1.0, 0.0], "covariance": [[2.0, 0.5], [0.5, 1.0]]}
 GOAL = {"covariance": [[1.0, 0.0], [0.0, 3.0]]}
-KEYS = ["start", "goal", "version", "model", "duration", "actuators", "rank", "energy"]
+KEYS = [
+    "command",
+    "schema",
+    "version",
+    "start",
+    "goal",
+    "model",
+    "duration",
+    "actuators",
+    "rank",
+    "energy",
+]
 KEYS += ["least_energy", "peak_norms", "residual", "amplification", "kind", "layers", "end_error"]
 KEYS += ["output", "plots"]
 
@@ -114,8 +126,8 @@ def test_bad_files_leave_with_two(files, tmp_path, capsys):
         ("broken.json", 'write {"mean": ..., "covariance": ...}'),
         ("broken.npz", "write it with numpy.savez(file, mean=mean, covariance=covariance)"),
         ("broken.mat", "write it with save(file, 'mean', 'covariance', '-v7')"),
-        ("bare.npz", "use numpy.savez(file, mean=mean, covariance=covariance)"),
-        ("empty.json", "expected covariance (d x d) and, optionally, mean, found nothing"),
+        ("bare.npz", "bare array; write it with numpy.savez(file, mean=mean, covariance="),
+        ("empty.json", "expected covariance (2 x 2) and, optionally, mean, found nothing"),
         ("three.json", "covariance: expected a 2 x 2 matrix"),
         ("start.txt", "expected a file ending in"),
         ("none.npz", "none.npz"),
@@ -128,10 +140,13 @@ def test_a_stack_is_no_model(files, tmp_path, capsys):
     layer = gct.GaussianTransformer(np.eye(2), np.eye(2), -np.eye(2), dt=0.1)
     gct.save_model(tmp_path / "stack.npz", gct.LayerStack([layer]))
     assert main(["steer", *files, "--model", str(tmp_path / "stack.npz")]) == 2
-    assert "expected one model, found a stack of 1 layer\n" in capsys.readouterr().err
+    assert (
+        "expected one model, found a stack of 1 layer; name a file of one layer\n"
+        in capsys.readouterr().err
+    )
 
 
 def test_mean_of_a_file_may_be_left_out(files, tmp_path):
-    mean, covariance = read_moments_file(Path(files[1]))
+    mean, covariance = read_gaussian_file(Path(files[1]))
     np.testing.assert_array_equal(mean, np.zeros(2))
     np.testing.assert_array_equal(covariance, GOAL["covariance"])

@@ -12,7 +12,13 @@ from scipy.special import ndtri
 from test_feedforward import both, draw, every
 
 import gausscontrol as gct
-from gausscontrol.tokens import ClosureSystem, FeedForward, closure_system, gap_estimate
+from gausscontrol.tokens import (
+    ClosureSystem,
+    FeedForward,
+    TokenTransformer,
+    closure_system,
+    gap_estimate,
+)
 
 few = settings(derandomize=True, deadline=None, max_examples=10)
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
@@ -193,7 +199,9 @@ def test_bad_input_is_named():
         closure_system(model, model)
     with pytest.raises(gct.ShapeError, match=r"^feedforward: expected"):
         closure_system(gct.GaussianTransformer(1, 1, 1), part)
-    with pytest.raises(TypeError, match="colour"):
+    with pytest.raises(gct.ParameterError, match=r"found the system ClosureSystem; .*find_op"):
+        gct.find_equilibrium(closure_system(model, part))
+    with pytest.raises(TypeError, match=r"colour.*; closure_system takes the keywords"):
         closure_system(model, part, colour="red")
     system = closure_system(model, part)
     with pytest.raises(gct.ShapeError, match=r"^x0: expected 5"):
@@ -266,12 +274,65 @@ def test_estimate_covers_the_measured_distance(gated):
     assert 1e-3 < measured < estimate.distance[-1]
 
 
-def test_estimate_reads_a_moment_response():
+def test_estimate_reads_the_gaussian_system_beside_tokens():
     model, part = settled()
-    response = gct.moment_response(model, [0, 0.5, 1], ([0.5, -0.2], 0.3 * np.eye(2)))
-    estimate = gap_estimate(model, part, response, 0.0)
+    tokens = np.random.default_rng(0).normal(size=(40, 2))
+    response = TokenTransformer(model, part).simulate(tokens, [0, 0.5, 1], rtol=1e-4)
+    estimate = gap_estimate(model, part, response.gaussian, 0.0)
     assert estimate.distance.shape == (3,)
     assert estimate.distance[0] == 0
+    assert repr(estimate).startswith("<GapEstimate at 3 depths: ")
+    with pytest.raises(gct.ParameterError, match=r"pass response\.gaussian"):
+        gap_estimate(model, part, response)
+
+
+def test_estimate_in_layers_covers_overshoot():
+    # x + dt f turns around and doubles: the flow contracts, the layers do not.
+    model = gct.GaussianTransformer(-3, 0, 0, dt=1)
+    part = FeedForward([[1.0]], None, [[0.3]], None, "tanh")
+    response = ct.input_output_response(closure_system(model, part), np.arange(9.0), 0, [0, 1])
+    estimate = gap_estimate(model, part, response)
+    normal = ndtri((np.arange(4000) + 0.5) / 4000)
+    x = normal.copy()
+    for n, (mean, variance) in enumerate(response.outputs.T):
+        measured = np.sqrt(np.mean((np.sort(x) - mean - np.sqrt(variance) * normal) ** 2))
+        assert measured < 1.05 * estimate.distance[n] + 0.01
+        x = x - 3 * x + part(x[:, None])[:, 0]
+    assert estimate.distance[-1] > 10
+
+
+def test_estimate_overflows_to_infinity():
+    model, part = settled()
+    estimate = gap_estimate(model, part, respond(model, part, np.linspace(0, 1, 5)), 1e4)
+    np.testing.assert_array_equal(estimate.distance, [0, *[np.inf] * 4])
+
+
+def test_estimate_refuses_the_response_of_another_system():
+    model, part = settled()
+    flow = respond(model, part, np.linspace(0, 1, 5))
+    layers = respond(model.replace(dt=0.1), part, 0.1 * np.arange(11))
+    with pytest.raises(gct.ParameterError, match=r"found residual layers of dt = 0\.1"):
+        gap_estimate(model, part, layers)
+    with pytest.raises(gct.ParameterError, match=r"move as the closure .* in layers of dt = 0\.25"):
+        gap_estimate(model.replace(dt=0.25), part, flow)
+    with pytest.raises(gct.ParameterError, match="depths whole layers of dt = 1 apart"):
+        gap_estimate(model.replace(dt=1), part, flow)
+    with pytest.raises(gct.ParameterError, match=r"move as the closure .* in continuous depth"):
+        gap_estimate(model.replace(A=0.5 * np.eye(2)), part, flow)
+    without = gct.moment_response(model, [0, 0.5, 1], ([0.5, -0.2], 0.3 * np.eye(2)))
+    with pytest.raises(gct.ParameterError, match="move as the closure"):
+        gap_estimate(model, part, without)
+
+
+def test_estimate_follows_inputs():
+    model, part = settled()
+    system, times = closure_system(model, part), np.linspace(0, 2, 21)
+    start = system.state_vector([0.5, -0.2], 0.3 * np.eye(2))
+    driven = ct.input_output_response(system, times, [np.sin(times), 0], start)
+    assert gap_estimate(model, part, driven, 0.0).distance[-1] > 0
+    driven.inputs[0, :] += 1  # of other inputs than those that drove it
+    with pytest.raises(gct.ParameterError, match="move as the closure"):
+        gap_estimate(model, part, driven, 0.0)
 
 
 def test_estimate_names_bad_input():
@@ -283,3 +344,6 @@ def test_estimate_names_bad_input():
         gap_estimate(model, part, respond(model, part, [0, 1], outputs="mu"))
     with pytest.raises(gct.ShapeError, match=r"^lipschitz: expected one number"):
         gap_estimate(model, part, response, [1.0, 2.0])
+    layered = model.replace(dt=1.0)
+    with pytest.raises(gct.ParameterError, match=r"^lipschitz: expected at least -1 in layers"):
+        gap_estimate(layered, part, respond(layered, part, np.arange(2.0)), -2.0)

@@ -120,12 +120,12 @@ def test_what_is_infeasible_is_one_line_and_code_1(run, tmp_path):
         (("--target", 1, "--free", "A"), "--free"),
         (("--target", 1, "--norm-bound", "V"), "--norm-bound: expected one number, or pairs"),
         (("--target", 1, "--norm-bound", "V=x"), "--norm-bound: expected one number, or pairs"),
-        (("--target", 1, "--norm-bound", "B=1"), "norm_bound: expected bounds on V"),
-        (("--target", 1, "--heads", 2), "n_heads: expected nothing"),
-        (("--target", 1, "--dt", -1), "dt: expected 0 or a positive number"),
+        (("--target", 1, "--norm-bound", "B=1"), "--norm-bound: expected bounds on V"),
+        (("--target", 1, "--heads", 2), "--heads: expected nothing"),
+        (("--target", 1, "--dt", -1), "--dt: expected 0 or a positive number"),
         (("--target", 1, "--output", "x.txt"), "--output: expected a name ending in"),
         (("--target", 1, "--output", "no/folder/x.npz"), "expected an existing folder"),
-        (("--target", 1, "--free", "AV"), "norm_bound: expected one, or a decay_rate"),
+        (("--target", 1, "--free", "AV"), "--norm-bound: expected one, or a --decay-rate"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(run, options, message):

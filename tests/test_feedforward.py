@@ -199,6 +199,64 @@ def test_gap_of_a_nearly_linear_part_keeps_its_digits():
     np.testing.assert_allclose(part.gap([0.0], [[s * s]]).value, 2 * s**3 / np.sqrt(6), rtol=1e-4)
 
 
+@pytest.mark.parametrize("mean", [0.3, 1e6 + 0.3, 1e8, 1e10])
+def test_gap_of_a_gated_unit_far_from_the_bend(mean):
+    # silu(g) is g there, and g u with independent factors of deviation 1 has a gap of 1.
+    part = FeedForward([[0, 1.0]], None, [[1.0], [0]], None, "silu", gate=([[1.0, 0]], None))
+    gap = part.gap([mean, mean], np.eye(2))
+    if mean > 1:
+        assert abs(gap.value - 1) <= gap.error + 1e-15
+        assert gap.error < 1e-13
+    else:
+        e, w = hermegauss(80)
+        x = mean + np.stack(np.meshgrid(e, e, indexing="ij"), axis=-1).reshape(-1, 2)
+        weight = np.outer(w, w).reshape(-1) / (2 * np.pi)
+        A_eq, b_eq, _ = part.closure([mean, mean], np.eye(2))
+        square = weight @ ((part(x) - x @ A_eq.T - b_eq) ** 2).sum(axis=1)
+        assert gap.value == pytest.approx(np.sqrt(square), rel=1e-9)
+
+
+@every
+@pytest.mark.parametrize("mean", [1e12, -1e12])
+def test_gap_far_from_the_bend_is_zero(activation, mean):
+    part = FeedForward([[1.0]], None, [[1.0]], None, activation)
+    gap = part.gap([mean], [[1.0]])
+    assert gap.value <= gap.error <= 1e-300
+
+
+@pytest.mark.parametrize("activation", ["tanh", "gelu", "silu", "sigmoid", "gelu_tanh"])
+@pytest.mark.parametrize("s", [1e-8, 1e-6, 1e-3])
+def test_gap_of_a_narrow_unit(activation, s):
+    # s^2 act''(m) / sqrt(2) to first order.
+    part = FeedForward([[1.0]], None, [[1.0]], None, activation)
+    bend = ACTIVATIONS[activation].derivatives(np.array([0.7]), 2)[2][0]
+    gap = part.gap([0.7], [[s * s]])
+    assert gap.value == pytest.approx(s * s * abs(bend) / np.sqrt(2), rel=1e-9 + 10 * s * s)
+    assert gap.error < 1e-13 * gap.value
+
+
+def test_narrow_and_wide_units_agree_where_they_meet():
+    part = FeedForward([[1.0]], None, [[1.0]], None, "silu", gate=([[1.0]], None))
+    low, high = (part.gap([0.7], [[s * s]]).value / s**2 for s in (0.05 - 1e-9, 0.05 + 1e-9))
+    assert low == pytest.approx(high, rel=1e-9)
+
+
+def test_gap_does_not_depend_on_units():
+    scaled = FeedForward(np.diag([1, 1e8]), None, np.eye(2), None)
+    plain = FeedForward(np.eye(2), None, np.eye(2), None)
+    found = scaled.gap([0, 0], np.diag([1, 1e-16])).value
+    assert found == pytest.approx(plain.gap([0, 0], np.eye(2)).value, rel=1e-12)
+
+
+def test_kink_without_variance_in_turned_coordinates():
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    S = Q @ np.diag([1.0, 2.0, 0.0]) @ Q.T
+    part = FeedForward(Q.T, None, np.eye(3), None)  # the third unit sees no variance
+    A_eq, b_eq, _ = part.closure(np.zeros(3), (S + S.T) / 2)
+    np.testing.assert_allclose(b_eq[2], 0, atol=1e-15)
+    np.testing.assert_allclose(A_eq[2], Q[:, 2] / 2, atol=1e-15)
+
+
 def test_opposite_units_cancel():
     # relu(x) - relu(-x) = x
     part = FeedForward([[1.0], [-1.0]], None, [[1.0, -1.0]], None)

@@ -253,6 +253,103 @@ def test_gaussian_escapes_and_tokens_do_not():
     assert response.spread[-1] < response.spread[0] * 60**0.5 * np.exp(3)
 
 
+def test_report_says_from_where_the_gap_is_infinite():
+    model = gct.GaussianTransformer(np.zeros((2, 2)), np.eye(2), np.eye(2))
+    response = TokenTransformer(model).simulate(tokens_of(60, 2), np.linspace(0, 3, 7), rtol=1e-4)
+    escape = response.gaussian.blow_up_time
+    rows = [line for line in str(response).splitlines() if "gap" in line]
+    assert len(rows) == 2
+    for row in rows:
+        assert f"infinite from depth {escape:.4g} on" in row
+        assert "at last" not in row
+
+
+def test_masked_logits_are_those_that_a_query_may_see():
+    model, x = layer(heads=1), tokens_of(40)
+    response = TokenTransformer(model, causal=True).simulate(x, [0, 0.1])
+    logits = (x @ model.B[0].T + model.k[0]) @ x.T
+    seen = [logits[i, : i + 1] for i in range(40)]
+    expected = np.sqrt(np.mean([row.var() for row in seen]))
+    assert response.logit_std[0] == pytest.approx(expected, rel=1e-10)
+    shares = [np.exp(row).sum() ** 2 / (row.size * np.exp(2 * row).sum()) for row in seen]
+    assert response.effective_fraction[0] == pytest.approx(np.mean(shares), rel=1e-10)
+    unmasked = TokenTransformer(model).simulate(x, [0, 0.1])
+    assert abs(unmasked.logit_std[0] - expected) > 0.01
+
+
+def test_report_says_what_the_gaussian_system_leaves_out():
+    response = TokenTransformer(layer(dt=0.5), causal=True).simulate(tokens_of(20), [0, 0.5])
+    assert "neither mask nor layer norm" in str(response)
+    assert repr(response).startswith("<TokenResponse of 20 tokens (causal): d = 3, 2 depths")
+    plain = TokenTransformer(layer(dt=0.5)).simulate(tokens_of(20), [0, 0.5])
+    assert "neither" not in str(plain)
+    [row] = [line for line in str(plain).splitlines() if "gap over spread" in line]
+    assert "0 at first" in row  # rounding is no distance
+
+
+@pytest.mark.parametrize("dt", [0.0, 1.0])
+def test_tokens_in_one_point_are_no_distance_apart(dt):
+    A = 0.2 * np.ones((3, 3)) + 0.1 * np.diag([1, 2, 3])
+    model = gct.GaussianTransformer(A, 0.1 * np.eye(3), 0.3 * np.eye(3), dt=dt)
+    response = TokenTransformer(model).simulate(np.ones((5, 3)), [0, 1, 2])
+    np.testing.assert_array_equal(response.relative_gap, 0)
+    np.testing.assert_array_equal(response.effective_rank, 0)
+    np.testing.assert_array_equal(response.gaussianity.pvalue, 1)
+    assert "one point, to what they are resolved, at depth 0" in str(response)
+
+
+def test_tokens_that_contract_to_a_point():
+    model = gct.GaussianTransformer(-np.eye(2), np.zeros((2, 2)), np.zeros((2, 2)), b=[1 / 3, 0.7])
+    response = TokenTransformer(model).simulate(tokens_of(50, 2), [0, 10, 30, 40, 60])
+    assert response.relative_gap.max() < 1e-3
+    # A Gaussian system that is elsewhere is infinitely many spreads away.
+    response.gap[-1] = 1.0
+    assert np.isinf(response.relative_gap[-1])
+
+
+def test_tokens_go_on_where_their_moments_cannot():
+    model = gct.GaussianTransformer(1, 1, -1)
+    x = 1e100 * tokens_of(20, 1)
+    response = TokenTransformer(model).simulate(x, [0, 1e-3])
+    assert response.gaussian is None
+    assert response.no_gaussian.startswith("it cannot be integrated")
+    assert "no Gaussian system: it cannot be integrated" in str(response)
+
+
+def test_parts_may_not_change_the_tokens():
+    def doubled(x):
+        x *= 2
+        return x
+
+    with pytest.raises(ValueError, match="read-only"):
+        TokenTransformer(layer(dt=1.0), doubled).simulate(tokens_of(5), [0, 1])
+    same = TokenTransformer(layer(dt=1.0), lambda x: x).simulate(tokens_of(5), [0, 1])
+    assert np.isfinite(same.tokens).all()
+
+
+@pytest.mark.parametrize("dt", [0.0, 1.0])
+def test_parts_have_to_be_finite(dt):
+    for part in (lambda x: x * np.nan, lambda x: np.where(x > 1, np.inf, 1.0)):
+        with pytest.raises(ParameterError, match="feedforward: expected finite values"):
+            TokenTransformer(layer(dt=dt), part).simulate(tokens_of(30) + 1, [0, 5])
+
+
+def test_fields_beyond_the_floating_point_range():
+    model = gct.GaussianTransformer(np.eye(2), 1e200 * np.eye(2), -np.eye(2))
+    with pytest.raises(IntegrationError, match="timepts: expected a finite rate of change"):
+        TokenTransformer(model).simulate(1e60 * tokens_of(20, 2), [0, 0.1])
+    with pytest.raises(ParameterError, match="tokens: expected logits and values within"):
+        TokenTransformer(model).field(1e60 * tokens_of(20, 2))
+    with pytest.raises(ParameterError, match=r"tokens: expected entries up to 1e\+140"):
+        TokenTransformer(layer()).field(1e160 * tokens_of(20))
+
+
+def test_steps_that_get_nowhere_are_counted(monkeypatch):
+    monkeypatch.setattr("gausscontrol.tokens.march.MOST_STEPS", 5)
+    with pytest.raises(IntegrationError, match=r"5 steps from depth 0 got to .* short of 9"):
+        TokenTransformer(layer()).simulate(tokens_of(20), [0, 9])
+
+
 def test_layer_norm_breaks_the_gaussian_picture():
     model, x = layer(dim=6, heads=1, dt=0.5, seed=2), tokens_of(400, 6)
     normal = TokenTransformer(model, layer_norm=True)
@@ -395,8 +492,12 @@ def test_bad_flags_and_arguments():
     with pytest.raises(ParameterError, match="layer_norm: expected True or False"):
         TokenTransformer(layer(), layer_norm="pre")
     transformer, x = TokenTransformer(layer(dt=0.5)), tokens_of(10)
-    with pytest.raises(ParameterError, match="layer: expected one of 1 layers"):
-        transformer.field(x, 1)
+    for wrong in (1, 0.5, True):
+        with pytest.raises(ParameterError, match="layer: expected one of 1 layers"):
+            transformer.field(x, wrong)
+    for tolerance in ("rtol", "atol"):
+        with pytest.raises(ParameterError, match=f"{tolerance}: expected a .*number"):
+            transformer.simulate(x, [0, 0.5], **{tolerance: "small"})
     with pytest.raises(ShapeError, match=r"tokens: expected shape \(N, 3\), found \(10, 2\)"):
         transformer.simulate(x[:, :2], [0, 1])
     with pytest.raises(ParameterError, match="timepts: expected depths a whole number of layers"):

@@ -155,3 +155,25 @@ def test_bad_models():
         mimetic_signs([narrow(0), "model"])
     with pytest.raises(gct.ParameterError, match="found none"):
         mimetic_signs([])
+
+
+def test_skew_heads_lean_to_no_side():
+    # Their trace is rounding, and so is all that it could be compared with.
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a, b = rng.standard_normal((2, 8))
+        skew, other = np.stack([b, -a])[None], np.stack([a, b])[None]
+        W = rng.standard_normal((2, 8))[None]
+        model = gct.GaussianTransformer.from_weights(skew, other, W, W.transpose(0, 2, 1))
+        signs = mimetic_signs(model)
+        assert signs.B_share[0] == 0
+        assert list(signs.verdict) == ["mixed"]
+
+
+def test_layers_of_a_trained_model_keep_their_positions():
+    class Layer:
+        index, model = 5, narrow(0)
+
+    assert set(mimetic_signs(Layer()).layer) == {5}
+    assert set(mimetic_signs([Layer(), narrow(1)]).layer) == {5, 1}
+    assert repr(mimetic_signs(narrow(0))).startswith("<MimeticSigns of 4 heads: ")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gausscontrol as gct
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
@@ -220,3 +221,23 @@ def test_layers_that_are_none(models, kind, words):
     with pytest.raises(kind, match=f"^{words}") as caught:
         LayerStack(models)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        gct.find_equilibrium,
+        gct.analyze,
+        gct.classify,
+        gct.moment_system,
+        gct.phase_plot,
+        lambda stack: gct.certify_global_stability(stack, np.eye(2)),
+        lambda stack: gct.steer((np.zeros(2), np.eye(2)), (np.ones(2), np.eye(2)), 1, model=stack),
+    ],
+)
+def test_where_one_layer_is_wanted_a_stack_is_told_what_to_do(call):
+    stack = gct.LayerStack([gct.GaussianTransformer(np.eye(2), np.eye(2), -np.eye(2), dt=0.1)] * 2)
+    with pytest.raises(gct.ParameterError, match=r"found LayerStack \(2 layers\).*moment_response"):
+        call(stack)
+    with pytest.raises(gct.ParameterError, match=r"found int.*GaussianTransformer\(A, B, V\)"):
+        call(1)

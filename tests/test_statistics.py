@@ -114,6 +114,42 @@ def test_cluster_count():
     assert cluster_count(rng.normal(size=(5000, 2))) == pytest.approx(91, rel=0.1)
 
 
+def test_order_of_the_tokens_does_not_matter_to_clusters():
+    rng = np.random.default_rng(0)
+    x = np.zeros((2000, 2))
+    x[1::2] = [10, 0]  # every other token, in which a stride would see one cluster only
+    x += 1e-3 * rng.normal(size=x.shape)
+    assert cluster_count(x) == pytest.approx(2, abs=0.02)
+    np.testing.assert_array_equal(statistics.some_of(5, 9), np.arange(5))
+    chosen = statistics.some_of(2000, 1000)
+    assert np.unique(chosen).size == 1000
+    assert 400 < np.sum(chosen % 2) < 600
+
+
+def test_ill_conditioned_samples_are_whitened_to_rounding():
+    # Half the digits would be lost in a covariance.
+    x = np.random.default_rng(6).exponential(size=(300, 3))
+    R = np.array([[1.0, 1.0, 0.0], [1.0, 1.0 + 1e-6, 0.0], [0.3, 1.0, 1e5]])
+    assert mardia(x @ R.T).kurtosis == pytest.approx(mardia(x).kurtosis, rel=1e-7)
+    assert mardia(x @ R.T).skewness == pytest.approx(mardia(x).skewness, rel=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-100, 1e100, 1e155])
+def test_units_of_any_size(scale):
+    x = np.random.default_rng(7).exponential(size=(300, 2))
+    assert mardia(scale * x).skewness == pytest.approx(mardia(x).skewness, rel=1e-10)
+    assert cluster_count(scale * x) == pytest.approx(cluster_count(x), rel=1e-10)
+
+
+def test_deviations_that_are_rounding_are_none():
+    x = np.full((7, 2), 1 / 3) + np.array([1e-17, 0.0])
+    x[:, 1] = np.arange(7)
+    x[0, 0] = np.nextafter(1 / 3, 1)
+    _, covariance = sample_moments(x)
+    assert covariance[0, 0] == covariance[0, 1] == 0
+    assert effective_rank(covariance) == pytest.approx(1)
+
+
 def test_sample_moments_are_with_one_over_n():
     x = np.random.default_rng(5).normal(size=(20, 3))
     mean, covariance = sample_moments(x)
@@ -131,3 +167,7 @@ def test_bad_tokens():
     with pytest.raises(ParameterError, match="tokens: expected finite numbers"):
         mardia([[1.0], [np.nan]])
     assert read_tokens([1.0, 2.0], 1).shape == (2, 1)
+
+
+def test_statistics_at_the_prompt_are_one_line():
+    assert repr(mardia(np.random.default_rng(0).normal(size=(50, 2)))).startswith("<Gaussianity:")

@@ -1,5 +1,7 @@
 """The picture of tokens beside the Gaussian system."""
 
+import io
+
 import control as ct
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -51,15 +53,17 @@ def test_three_pictures_of_a_response():
 def test_many_dimensions_show_three_eigenvalues():
     plot = token_plot(response_of(0.3, -0.5, 7, layer_norm=True, causal=True))
     names = [text.get_text() for text in plot.legend[0, 0].get_texts()]
-    assert names == ["largest", "median", "smallest", "tokens", "Gaussian system"]
+    beside = "Gaussian system\nwithout mask and norm"
+    assert names == ["largest", "median", "smallest", "tokens", beside]
     assert plot.figure.get_suptitle() == "60 tokens, d = 7, causal, layer norm"
 
 
 def test_escape_is_marked_and_the_axis_is_that_of_the_tokens():
     response = response_of(0.0, 2.0, 1)
     plot = token_plot(response)
-    names = [text.get_text() for text in plot.legend[2, 0].get_texts()]
-    assert names[-1].startswith("escape at")
+    names = [text.get_text() for text in plot.legend[0, 0].get_texts()]
+    assert names[-1].startswith("Gaussian system\nescapes at")
+    assert not any("escape" in text.get_text() for text in plot.legend[2, 0].get_texts())
     top = plot.axes[0, 0].get_ylim()[1]
     assert top == pytest.approx(3 * response.covariance.max())
     assert np.isnan(plot.lines[1, 0][0].get_ydata()[-1])
@@ -76,7 +80,33 @@ def test_without_a_gaussian_system():
 def test_tokens_that_are_one_point():
     model = gct.GaussianTransformer(-1, 0, 0)
     response = TokenTransformer(model).simulate(np.ones((3, 1)), [0, 1])
-    token_plot(response).figure.canvas.draw()
+    plot = token_plot(response)
+    plot.figure.canvas.draw()
+    assert [text.get_text() for text in plot.axes[0, 0].texts] == ["tokens are one point"]
+    assert [text.get_text() for text in plot.axes[1, 0].texts] == ["none"]
+
+
+def test_fewer_tokens_than_dimensions_show_the_eigenvalues_there_are():
+    model = gct.GaussianTransformer(np.zeros((9, 9)), np.zeros((9, 9)), np.zeros((9, 9)), dt=1.0)
+    tokens = np.random.default_rng(0).normal(size=(7, 9))
+    plot = token_plot(TokenTransformer(model).simulate(tokens, [0, 1]))
+    names = [text.get_text() for text in plot.legend[0, 0].get_texts()]
+    assert names[:3] == ["largest", "median of 6", "smallest of 6"]
+    for dots in plot.lines[0, 0][::2]:
+        assert np.isfinite(dots.get_ydata()).all()
+
+
+def test_large_logits_are_drawn_on_an_axis_that_says_so():
+    plot = token_plot(response_of(0.0, 2.0, 1, depth=3.0))
+    assert [text.get_text() for text in plot.axes[2, 0].texts] == ["logarithmic above 1"]
+
+
+def test_legends_stay_within_a_figure_that_is_given():
+    figure = Figure(figsize=(6, 6))
+    plot = token_plot(response_of(0.3, -0.5, 2), ax=figure)
+    plot.figure.savefig(io.BytesIO())
+    for legend in (plot.legend[0, 0], plot.legend[2, 0]):
+        assert legend.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_axes_and_titles():
@@ -92,3 +122,5 @@ def test_axes_and_titles():
         token_plot(response, ax=axes[0])
     with pytest.raises(ParameterError, match="token_response: expected a TokenResponse, found"):
         token_plot(response.gaussian)
+    with pytest.raises(ParameterError, match="found a TokenResponse; pass it to token_plot"):
+        gct.moment_plot(response)

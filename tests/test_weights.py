@@ -1,6 +1,7 @@
 """Trained layers: files, layouts, the layer as it runs, what folds, bad input."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import glassllm
@@ -177,6 +178,63 @@ def test_causal_layer_sees_no_later_token():
     changed[6:] += 1
     np.testing.assert_array_equal(layer.raw(x)[:6], layer.raw(changed)[:6])
     assert np.abs(layer.raw(x, causal=False) - layer.raw(changed, causal=False))[:6].max() > 1e-3
+
+
+def fused(style, layers=2, seed=0):
+    """Arrays with one map to queries, keys and values, as GPT-2 and timm have them."""
+    rng = np.random.default_rng(seed)
+    prefix, names, norms, parts = {
+        "gpt2": ("h.{}.", ("attn.c_attn", "attn.c_proj"), ("ln_1", "ln_2"), ("c_fc", "c_proj")),
+        "timm": ("blocks.{}.", ("attn.qkv", "attn.proj"), ("norm1", "norm2"), ("fc1", "fc2")),
+    }[style]
+    arrays = {}
+    for i in range(layers):
+        shapes = {names[0]: (3 * D, D), names[1]: (D, D)}
+        shapes |= {f"mlp.{parts[0]}": (M, D), f"mlp.{parts[1]}": (D, M)}
+        for name, shape in shapes.items():
+            W = rng.standard_normal(shape) / 2
+            arrays[prefix.format(i) + name + ".weight"] = W.T if style == "gpt2" else W
+            arrays[prefix.format(i) + name + ".bias"] = rng.standard_normal(shape[0])
+        for name in norms:
+            arrays[prefix.format(i) + name + ".weight"] = 1 + rng.random(D)
+            arrays[prefix.format(i) + name + ".bias"] = rng.standard_normal(D)
+    return arrays
+
+
+@pytest.mark.parametrize("style", ["gpt2", "timm"])
+def test_fused_layers_run_as_written_out(style):
+    arrays, x = fused(style), np.random.default_rng(1).standard_normal((20, D))
+    arrays["h.0.attn.bias"] = np.tril(np.ones((20, 20)))  # the buffer that is GPT-2's mask
+    if style == "timm":
+        del arrays["h.0.attn.bias"]
+    layers = read_layers(arrays, n_heads=HEADS)
+    assert [layer.name for layer in layers] == [f"{style} layer {i}" for i in (0, 1)]
+    raw, first = layers[0].raw, list(arrays.values())[:12]
+    W, b, O, c, W1, c1, W2, c2, g1, h1, g2, h2 = first
+    if style == "gpt2":
+        W, O, W1, W2 = W.T, O.T, W1.T, W2.T
+    blocks = [each for i in range(3) for each in (W[i * D : (i + 1) * D], b[i * D : (i + 1) * D])]
+    epsilon = 1e-5 if style == "gpt2" else 1e-6
+    y = x + plain_attention(normalised(x, g1, h1, epsilon), *blocks, O, c, HEADS)
+    z = normalised(y, g2, h2, epsilon) @ W1.T + c1
+    if style == "gpt2":
+        z = z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3))) / 2
+    else:
+        z = gelu(z)
+    np.testing.assert_allclose(raw(x, causal=False), y + z @ W2.T + c2, rtol=1e-12, atol=1e-12)
+    assert raw.causal == (style == "gpt2")
+
+
+def test_layer_scale_of_timm_is_read_where_it_is():
+    arrays = fused("timm", 1)
+    for name in ("ls1", "ls2"):
+        arrays[f"blocks.0.{name}.gamma"] = np.full(D, 0.5)
+    [layer] = read_layers(arrays, n_heads=HEADS)
+    np.testing.assert_array_equal(layer.raw.scales[0], 0.5)
+    assert any("LayerScale" in line for line in layer.folded)
+    del arrays["blocks.0.ls2.gamma"]
+    with pytest.raises(gct.ParameterError, match=r"expected blocks\.0\.ls2\.gamma, found no"):
+        read_layers(arrays, n_heads=HEADS)
 
 
 # -- what folds -----------------------------------------------------------------------------------
@@ -447,7 +505,7 @@ def test_damaged_files_are_refused_by_name(tmp_path, name, content):
 
 def test_pickles_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
-    with pytest.raises(gct.ParameterError, match=r"a\.npz: expected a \.npz archive of plain"):
+    with pytest.raises(gct.ParameterError, match="Python objects in it; save each array on its"):
         read_tensors(tmp_path / "a.npz")
 
 
@@ -456,9 +514,9 @@ def test_pickles_are_refused(tmp_path):
     [
         ({"dtype": "F8", "shape": [2], "data_offsets": [0, 2]}, "x: expected one of F64"),
         ({"dtype": "F32", "shape": [2]}, "x: expected dtype, shape and data_offsets"),
-        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}, "x: expected 8 bytes within 16"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}, "x: expected 8 bytes, found off"),
         ({"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}, "offsets 0 to 32"),
-        ({"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}, "offsets -8 to 0"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}, "x: expected dtype, shape and"),
         (3, "x: expected dtype, shape and data_offsets"),
     ],
 )
@@ -470,11 +528,106 @@ def test_damaged_safetensors_headers(tmp_path, entry, message):
         read_tensors(path)
 
 
+@pytest.mark.parametrize("shape", [[-1], [1.0], ["1"], [True], None, [[2]], 2])
+def test_safetensors_shapes(tmp_path, shape):
+    text = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 8]}}).encode()
+    (tmp_path / "a.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(gct.ParameterError, match="x: expected dtype, shape and data_offsets"):
+        read_tensors(tmp_path / "a.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "message"),
+    [
+        ('{"x": {"dtype": "F32", "shape": [8589934592, 8589934592], "data_offsets": [0, 0]}}', 0,
+         "expected 295147905179352825856 bytes"),
+        ('{"x": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, "x": 3}', 1,
+         "found 'x' twice"),
+        ('{"x": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},\
+          "y": {"dtype": "U8", "shape": [2], "data_offsets": [1, 3]}}', 3, "in the place after"),
+        ('{"x": {"dtype": "U8", "shape": [2], "data_offsets": [1, 3]}}', 3, "in the place after"),
+        ('{"x": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}', 9, "2 bytes of arrays"),
+        ("[" * 100_000, 0, "expected a JSON object"),
+    ],
+)  # fmt: skip
+def test_safetensors_that_do_not_add_up(tmp_path, text, size, message):
+    head = text.encode()
+    data = len(head).to_bytes(8, "little") + head + bytes(size)
+    (tmp_path / "a.safetensors").write_bytes(data)
+    with pytest.raises(gct.ParameterError, match=message):
+        read_tensors(tmp_path / "a.safetensors")
+
+
+def test_archives_of_something_else(tmp_path):
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes.txt", "no array")
+    with pytest.raises(gct.ParameterError, match="members that are no arrays"):
+        read_tensors(path)
+    np.savez(path, x=np.zeros(3, dtype="V2"))
+    with pytest.raises(gct.ParameterError, match="x: expected numbers, found raw bytes"):
+        read_tensors(path)
+    np.savez(path, x=np.arange(1000.0))
+    damaged = bytearray(path.read_bytes())
+    damaged[60:90] = bytes(30)
+    path.write_bytes(damaged)
+    with pytest.raises(gct.ParameterError, match=r"a\.npz: expected"):
+        read_tensors(path)
+
+
+def onnx_of(*tensors):
+    return field(7, b"".join(field(5, tensor) for tensor in tensors))
+
+
+def test_onnx_values_in_other_places(tmp_path):
+    values = np.array([1.0, -2.5], dtype="<f4")
+    upper = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
+    path = tmp_path / "a.onnx"
+    path.write_bytes(
+        onnx_of(
+            field(1, 2) + field(2, 1) + field(8, "packed") + field(4, values.tobytes()),
+            field(1, 2) + field(2, 16) + field(8, "short") + field(9, upper),
+            field(1, 2)
+            + field(2, 11)
+            + field(8, "long")
+            + field(10, values.astype("<f8").tobytes()),
+        )
+    )
+    read = read_tensors(path)
+    assert set(read) == {"packed", "short", "long"}
+    for array in read.values():
+        np.testing.assert_array_equal(array, values)
+    one = field(1, 1) + field(2, 1) + field(9, bytes(4))
+    for tensors in ((one,), (one + field(8, "x"), one + field(8, "x"))):
+        path.write_bytes(onnx_of(*tensors))
+        with pytest.raises(gct.ParameterError, match="twice or not at all"):
+            read_tensors(path)
+    path.write_bytes(onnx_of(field(8, 5) + field(2, 1) + field(1, 1)))
+    with pytest.raises(gct.ParameterError, match="a number where bytes belong"):
+        read_tensors(path)
+
+
+def test_a_folder_stands_for_the_one_file_in_it(tmp_path):
+    with pytest.raises(gct.ParameterError, match=r"expected one file of weights in .*, found none"):
+        read_layers(tmp_path)
+    np.savez(tmp_path / "model.npz", **encoder("bert"))
+    (tmp_path / "config.json").write_text('{"num_attention_heads": 4}')
+    assert read_layers(tmp_path)[0].model.n_heads == 4
+    np.savez(tmp_path / "other.npz", x=np.eye(2))
+    with pytest.raises(gct.ParameterError, match=r"found model\.npz, other\.npz; pass the file"):
+        read_layers(tmp_path)
+
+
+def test_pytorch_files_are_told_what_to_do():
+    with pytest.raises(gct.ParameterError, match=r"tensor\.float\(\)\.numpy\(\)"):
+        read_layers("model.pt")
+
+
 def test_other_suffixes_are_refused():
     with pytest.raises(
-        gct.ParameterError, match=r"path: expected a name ending in \.npz.*'a\.bin'"
+        gct.ParameterError, match=r"path: expected a name ending in \.npz.*'a\.gguf'"
     ):
-        read_tensors("a.bin")
+        read_tensors("a.gguf")
 
 
 def test_bad_configuration(tmp_path):
@@ -487,7 +640,107 @@ def test_bad_configuration(tmp_path):
 
 def test_unknown_names():
     with pytest.raises(gct.ParameterError, match="source: expected weights named as in glassllm"):
-        read_layers({"h.0.attn.c_attn.weight": np.eye(3)})
+        read_layers({"h.0.attn.in_proj.weight": np.eye(3)})
+    with pytest.raises(gct.ParameterError, match="timm, found no arrays; rename the arrays"):
+        read_layers({})
+    with pytest.raises(gct.ParameterError, match="source: expected names of arrays, found 3"):
+        read_layers({3: np.eye(3)})
+    for source in (None, [1]):
+        with pytest.raises(gct.ParameterError, match="source: expected a file or arrays by name"):
+            read_layers(source)
+    with pytest.raises(gct.ParameterError, match="config: expected settings by name, found list"):
+        read_layers(llama(), config=[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (llama, "model.layers.1.self_attn.q_norm.weight"),
+        (llama, "model.layers.0.pre_feedforward_layernorm.weight"),
+        (lambda: encoder("bert"), "encoder.layer.0.crossattention.self.query.weight"),
+        (lambda: encoder("bert"), "encoder.layer.0.attention.self.distance_embedding.weight"),
+        (lambda: fused("timm"), "blocks.1.attn.q_norm.weight"),
+    ],
+)
+def test_arrays_that_are_not_read_are_refused(make, name):
+    arrays = make() | {name: np.ones(2)}
+    with pytest.raises(gct.ParameterError, match=rf"found also {name}; what it does"):
+        read_layers(arrays, n_heads=2)
+    outside = make() | {"lm_head.weight": np.ones((3, D)), "norm.weight": np.ones(D)}
+    assert len(read_layers(outside, n_heads=2)) == 2
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"model_type": "gemma"},
+        {"num_key_value_heads": 4},
+        {"num_hidden_layers": 3},
+        {"hidden_size": 9},
+        {"head_dim": 4},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"partial_rotary_factor": 0.5},
+        {"sliding_window": 4096},
+        {"attn_logit_softcapping": 50.0},
+        {"rope_theta": 0},
+        {"rope_theta": -5.0},
+        {"rope_theta": "1e4"},
+        {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}},
+        {"rms_norm_eps": "abc"},
+        {"rms_norm_eps": -1},
+        {"rms_norm_eps": float("nan")},
+        {"hidden_act": []},
+        {"hidden_activation": "mish"},
+        {"is_decoder": True},
+    ],
+)
+def test_settings_that_layers_do_not_have_are_refused(setting):
+    [name] = setting
+    with pytest.raises(gct.ParameterError, match=rf"^{name}: expected"):
+        read_layers(llama(), n_heads=4, config=setting)
+
+
+def test_settings_that_say_nothing_new_are_not():
+    settings = {
+        "model_type": "llama",
+        "num_key_value_heads": 2,
+        "num_hidden_layers": 2,
+        "hidden_size": D,
+        "head_dim": 2,
+        "rope_scaling": None,
+        "rope_theta": None,
+        "sliding_window": 4096,
+        "use_sliding_window": False,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"},
+    }
+    layer = read_layers(llama(), n_heads=np.int64(4), config=settings)[0]
+    assert layer.raw.rotary.base == 5e5
+    assert layer.feedforward.activation == "gelu_tanh"
+
+
+def test_heads_of_odd_width_have_no_rotary_embedding():
+    arrays = {k: v for k, v in llama(1).items() if "_proj" not in k or "mlp" in k}
+    for name, shape in zip("qkvo", [(9, D), (9, D), (9, D), (D, 9)], strict=True):
+        arrays[f"model.layers.0.self_attn.{name}_proj.weight"] = np.ones(shape)
+    with pytest.raises(gct.ShapeError, match="heads of even width for the rotary embedding"):
+        read_layers(arrays, n_heads=3)
+
+
+def test_layers_at_the_prompt_are_one_line():
+    layer = read_layers(encoder("vit"), n_heads=2)[1]
+    assert repr(layer) == "<PretrainedLayer vit layer 1: d = 8, 2 heads>"
+    assert repr(layer.raw) == "<LayerWeights: d = 8, 2 heads>"
+    assert repr(layer.raw.norms[0]).startswith("<Norm: layer, d = 8")
+    assert layer.index == layer.refold(2.0).index == 1
+    assert set(gct.tokens.mimetic_signs(layer).layer) == {1}
+
+
+@pytest.mark.parametrize("head", [2, -1, 1.0, True, "0"])
+def test_heads_that_are_not_there(head):
+    layer = read_layers(encoder("vit"), n_heads=2)[0]
+    with pytest.raises(gct.ParameterError, match="head: expected one of 2 heads"):
+        layer.attention(np.zeros((4, D)), head=head)
 
 
 def test_number_of_heads_has_to_be_known_and_fit():
@@ -518,7 +771,7 @@ def test_missing_and_damaged_weights():
         read_layers(arrays, n_heads=2)
     arrays = encoder("vit")
     arrays["vit.encoder.layer.0.attention.output.dense.weight"] = np.eye(D + 1)
-    with pytest.raises(gct.ShapeError, match=r"attention\.output\.dense\.weight: expected a 8 x 8"):
+    with pytest.raises(gct.ShapeError, match=r"attention\.output\.dense\.weight: expected 8 rows"):
         read_layers(arrays, n_heads=2)
 
 

@@ -22,6 +22,7 @@ from gausscontrol.analysis.spectra import (
     dense_operator,
     form_maximum,
 )
+from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -121,7 +122,10 @@ class WhitenedPoint:
     def radius(self) -> float:
         """Newton-Kantorovich radius around the identity, from |L^-1|; infinite if that fails."""
         if self.white.dim > INVERSE_DIM:
-            return form_evidence(self).radius
+            try:
+                return form_evidence(self).radius
+            except GausscontrolError:  # the form is not known, so nothing is proven
+                return np.inf
         return self.radius_from(inverse_norm(self, dense_operator(self.white)))
 
     def radius_from(self, beta: float) -> float:

@@ -20,10 +20,12 @@ from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.newton import Root
 from gausscontrol.analysis.singular import leaf_spectrum
 from gausscontrol.analysis.spectra import covariance_abscissa, matrix_abscissa
+from gausscontrol.display import Report
 from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.arrays import real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.moments import MomentField
+from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.structure import common_key
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -47,7 +49,7 @@ SINGULAR_MEAN = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class Equilibrium:
+class Equilibrium(Report):
     """An equilibrium (mu*, Sigma*) of the moment system.
 
     Attributes
@@ -97,6 +99,8 @@ class Equilibrium:
     transverse_abscissa: float | None
     is_isolated: bool | None
     mean_is_unique: bool
+
+    _matrices = (("covariance [x]^2", "covariance"),)
 
     @property
     def is_stable(self) -> bool:
@@ -150,6 +154,12 @@ class Equilibrium:
         x = system.state_vector(self.mean, self.covariance)
         u = np.zeros(system.ninputs)
         return ct.OperatingPoint(states=x, inputs=u, outputs=system.output(0, x, u))
+
+    def __repr__(self) -> str:
+        stable = "stable" if self.is_stable else "not stable"
+        if self.covariance_is_stable and not self.mean_is_stable:
+            stable = "covariance stable, mean not"
+        return f"<Equilibrium, d = {self.model.dim}, rank {self.rank}, by {self.method}, {stable}>"
 
     def __str__(self) -> str:
         kind = f"Equilibrium, d = {self.model.dim}, rank {self.rank}, by {self.method}"
@@ -378,11 +388,13 @@ def _solve_mean(
 
 def check_model(model: Any) -> None:
     """Refuse anything but a GaussianTransformer."""
-    if not isinstance(model, GaussianTransformer):
+    if isinstance(model, ct.InputOutputSystem):
         raise ParameterError(
-            f"model: expected a GaussianTransformer, found {type(model).__name__}; "
-            "make one with gausscontrol.GaussianTransformer(A, B, V)"
+            f"model: expected a GaussianTransformer, found the system {type(model).__name__}; pass "
+            "its model, or find where the system rests with ct.find_operating_point (a "
+            "feed-forward part closed at one Gaussian is a model: FeedForward.frozen)"
         )
+    check_single_model(model)
 
 
 def _rate(abscissa: float, stable: bool) -> str:

@@ -13,7 +13,10 @@ regular pencil with simple eigenvalues.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
 from numbers import Integral
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,12 @@ from gausscontrol.analysis.equilibrium import (
 from gausscontrol.analysis.newton import Root, polish, scaled_residual
 from gausscontrol.analysis.search import balanced_covariance, default_starts, follow_flow
 from gausscontrol.analysis.singular import isotropic_factors, pencil_factors, rank_factors
-from gausscontrol.errors import EquilibriumNotFound, MatrixEquationError, ParameterError
+from gausscontrol.errors import (
+    EquilibriumNotFound,
+    GausscontrolError,
+    MatrixEquationError,
+    ParameterError,
+)
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import covariance_matrix, factor, symmetrise, whitening
@@ -41,6 +49,10 @@ from gausscontrol.model.transformer import GaussianTransformer
 __all__ = ["find_equilibria", "find_equilibrium"]
 
 RANDOM_STARTS = 4
+# Beyond the first of these sizes the default search is remembered for the last few models; beyond
+# the second it is thinner: fewer starts, backward and by Newton alone only from the first.
+DENSE_DIM, LARGE_DIM = 32, 64
+LARGE_STARTS = 2
 # Starts used for each rank below d; flows of low rank that settle nowhere are dear.
 SINGULAR_STARTS = 3
 # Up to this dimension every rank is searched by default.
@@ -89,7 +101,9 @@ def find_equilibria(
     -----
     Theory 3.1 to 3.3: Riccati case by one Lyapunov equation, balanced case, then the flow forward
     and backward from every start, finished by Newton, and Newton straight from every start.
-    Theory 3.5 for rank below d: the pencil (A, V) of one head, and the factor flow.
+    Theory 3.5 for rank below d: the pencil (A, V) of one head, and the factor flow. Beyond d = 64
+    the default search is thinner: two starts, and backward or by Newton alone only from the first;
+    pass `starts` for more.
 
     Examples
     --------
@@ -104,8 +118,9 @@ def find_equilibria(
     """
     check_model(model)
     chosen = _read_starts(model, starts, seed)
+    usual = starts is None and seed == 0
     ranks = _default_ranks(model.dim) if rank is None else {_read_rank(rank, model.dim)}
-    found = _definite(model, chosen) if model.dim in ranks else []
+    found = _definite(model, _candidates(model, chosen, usual)) if model.dim in ranks else []
     for r in sorted(ranks - {model.dim}):
         found += _singular(model, r, chosen)
     return sorted(found, key=lambda e: (not e.covariance_is_stable, -e.rank, e.covariance_abscissa))
@@ -156,7 +171,7 @@ def find_equilibrium(model: GaussianTransformer, guess: Any = None) -> Equilibri
                 "try another guess, or none"
             )
         return describe(model, root, "newton")
-    for root, method in _candidates(model, _read_starts(model, None, 0)):
+    for root, method in _candidates(model, _read_starts(model, None, 0), True):
         return describe(model, root, method)
     raise EquilibriumNotFound(_why_not_found(model))
 
@@ -164,9 +179,11 @@ def find_equilibrium(model: GaussianTransformer, guess: Any = None) -> Equilibri
 # -- positive definite ----------------------------------------------------------------------------
 
 
-def _definite(model: GaussianTransformer, starts: list[np.ndarray]) -> list[Equilibrium]:
+def _definite(
+    model: GaussianTransformer, candidates: Iterable[tuple[Root, str]]
+) -> list[Equilibrium]:
     roots: list[tuple[Root, str]] = []
-    for root, method in _candidates(model, starts):
+    for root, method in candidates:
         if not any(_is_same(root.covariance, known.covariance) for known, _ in roots):
             roots.append((root, method))
             if _attracts_globally(model, root):
@@ -174,7 +191,39 @@ def _definite(model: GaussianTransformer, starts: list[np.ndarray]) -> list[Equi
     return [describe(model, root, method) for root, method in roots]
 
 
-def _candidates(model: GaussianTransformer, starts: list[np.ndarray]) -> Iterator[tuple[Root, str]]:
+class _Remembered:
+    """Candidates, searched for only as far as somebody asks for more."""
+
+    def __init__(self, candidates: Iterator[tuple[Root, str]]) -> None:
+        self._coming, self._found, self._lock = candidates, [], Lock()
+
+    def __iter__(self) -> Iterator[tuple[Root, str]]:
+        position = 0
+        while True:
+            with self._lock:
+                if position == len(self._found):
+                    following = next(self._coming, None)
+                    if following is None:
+                        return
+                    self._found.append(following)
+            yield self._found[position]
+            position += 1
+
+
+@lru_cache(maxsize=4)
+def _usual_candidates(model: GaussianTransformer) -> _Remembered:
+    return _Remembered(_search(model, _read_starts(model, None, 0)))
+
+
+def _candidates(
+    model: GaussianTransformer, starts: list[np.ndarray], usual: bool
+) -> Iterable[tuple[Root, str]]:
+    if usual and model.dim > DENSE_DIM:
+        return _usual_candidates(model)
+    return _search(model, starts)
+
+
+def _search(model: GaussianTransformer, starts: list[np.ndarray]) -> Iterator[tuple[Root, str]]:
     closed = _riccati_root(model)
     if closed is not None:
         if closed[0] is not None:
@@ -187,10 +236,11 @@ def _candidates(model: GaussianTransformer, starts: list[np.ndarray]) -> Iterato
         yield balanced, "balanced"
     for start in starts:
         yield from _flow_roots(model, start, reverse=False)
+    few = starts[:1] if model.dim > LARGE_DIM else starts
     if not model.dt:
-        for start in starts:
+        for start in few:
             yield from _flow_roots(model, start, reverse=True)
-    for start in starts:
+    for start in few:
         root = polish(model, start)
         if root is not None:
             yield root, "newton"
@@ -246,7 +296,12 @@ def _flow_roots(
 
 def _attracts_globally(model: GaussianTransformer, root: Root) -> bool:
     # Then no other positive definite equilibrium exists (Theory 4.1), and the search is over.
-    return not model.dt and form_evidence(WhitenedPoint(model, root.covariance)).margin > 0
+    if model.dt:
+        return False
+    try:
+        return form_evidence(WhitenedPoint(model, root.covariance)).margin > 0
+    except GausscontrolError:  # beyond d = 32 the form may not be known: the search goes on
+        return False
 
 
 def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
@@ -290,6 +345,8 @@ def _read_starts(model: GaussianTransformer, starts: Any, seed: Any) -> list[np.
     if not _is_count(seed):
         raise ParameterError(f"seed: expected an integer of at least 0, found {seed!r}; pass one")
     if starts is None or _is_count(starts):
+        if starts is None and model.dim > LARGE_DIM:
+            return list(islice(default_starts(model, LARGE_STARTS, int(seed)), LARGE_STARTS))
         count = RANDOM_STARTS if starts is None else int(starts)
         return list(default_starts(model, count, int(seed)))
     scalar = isinstance(starts, np.ndarray) and starts.ndim == 0

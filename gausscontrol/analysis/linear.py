@@ -5,7 +5,8 @@
 
 Everything is computed from the exact linearisation with slycot. At an unstable point norms and
 Gramians do not exist: they are None, and `reasons` says why. For dt > 0 the bilinear transform
-carries the discrete system to a continuous one with the same Gramians and H-infinity norm.
+carries the discrete system to a continuous one with the same Gramians and H-infinity norm. Beyond
+d = 32 the covariance block is not a matrix any more: see `reduced` for what is then done instead.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import numpy as np
 
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.finding import find_equilibria, find_equilibrium
-from gausscontrol.analysis.spectra import form_maximum
-from gausscontrol.errors import MatrixEquationError, ParameterError
+from gausscontrol.analysis.reduced import DENSE_DIM, covariance_shift, mean_block, state_count
+from gausscontrol.analysis.spectra import form_maximum, rightmost_poles
+from gausscontrol.display import Report
+from gausscontrol.errors import GausscontrolError, MatrixEquationError, ParameterError
 from gausscontrol.linalg import measures
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import symmetrise, unvech
@@ -65,10 +68,13 @@ class _Realisation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class EquilibriumAnalysis:
+class EquilibriumAnalysis(Report):
     """Linear analysis of a moment system at an equilibrium.
 
-    Made by `analyze`; figures are computed when they are asked for.
+    Made by `analyze`; figures are computed when they are asked for. Beyond d = 32 it is
+    matrix-free: `system` is the mean block alone, which is all that the inputs b and k reach, with
+    its exact norms and Gramians; `poles` has all of the mean but only the rightmost ones of the
+    covariance, and `lyapunov`, `stability_radius` and `sensitivity` are refused with the limit.
 
     Attributes
     ----------
@@ -77,7 +83,7 @@ class EquilibriumAnalysis:
     inputs : tuple of str
         Parameters that act as inputs.
     system : ct.StateSpace
-        The exact linearisation, with signal names.
+        The exact linearisation, with signal names; of the mean alone if `matrix_free`.
     reasons : dict
         Why a figure is None, by its name; filled as figures are asked for.
     """
@@ -90,17 +96,44 @@ class EquilibriumAnalysis:
 
     # -- eigenvalues ------------------------------------------------------------------------------
 
+    @property
+    def matrix_free(self) -> bool:
+        """Whether the covariance block is too large to be a matrix, d > 32."""
+        return self.model.dim > DENSE_DIM
+
     @cached_property
     def poles(self) -> np.ndarray:
-        """Eigenvalues of the linearisation, rightmost first. [1/t] (none for dt > 0)."""
-        dim = self.model.dim
-        A = self.system.A
+        """Eigenvalues of the linearisation, rightmost first. [1/t] (none for dt > 0).
+
+        If `matrix_free`, all of the mean and a few rightmost ones of the covariance; where these
+        are clustered beyond resolution or the rank is below d, its abscissa stands for them.
+        """
         # Block triangular: two smaller problems give more accurate eigenvalues.
-        values = np.concatenate(
-            [np.linalg.eigvals(A[:dim, :dim]), np.linalg.eigvals(A[dim:, dim:])]
-        )
+        values = np.concatenate([self.mean_poles, self.covariance_poles])
         key = -np.abs(values) if self.model.dt else -values.real
         return values[np.argsort(key, kind="stable")]
+
+    @property
+    def mean_poles(self) -> np.ndarray:
+        """Eigenvalues of the mean block. [1/t] (none for dt > 0)."""
+        dim = self.model.dim
+        return np.linalg.eigvals(self.system.A[:dim, :dim])
+
+    @cached_property
+    def covariance_poles(self) -> np.ndarray:
+        """Eigenvalues of the covariance block; a few rightmost ones if `matrix_free`. [1/t]."""
+        if not self.matrix_free:
+            dim = self.model.dim
+            return np.linalg.eigvals(self.system.A[dim:, dim:])
+        abscissa = self.covariance_abscissa
+        fallback = np.array([np.exp(abscissa * self.model.dt) if self.model.dt else abscissa])
+        if self.equilibrium.rank < self.model.dim:
+            return fallback
+        try:
+            return rightmost_poles(self.model.whiten(self.equilibrium.covariance))
+        except GausscontrolError as error:
+            self.reasons["poles"] = str(error)
+            return fallback
 
     @property
     def covariance_abscissa(self) -> float:
@@ -153,6 +186,7 @@ class EquilibriumAnalysis:
         return self._figure("lyapunov", self._lyapunov)
 
     def _lyapunov(self) -> LyapunovSolution:
+        self._check_matrix("a Lyapunov matrix", "certify_local_stability")
         A = self.system.A
         if self.model.dt:
             P = symmetrise(_discrete_lyapunov(A))
@@ -193,7 +227,16 @@ class EquilibriumAnalysis:
         """Spectral norm of the smallest complex perturbation of A that destabilises it."""
         return self._figure("stability_radius", self._stability_radius, LARGEST_RADIUS)
 
+    def _check_matrix(self, what: str, instead: str) -> None:
+        if self.matrix_free:
+            states = state_count(self.model)
+            raise MatrixEquationError(
+                f"{what} of {states} covariance states takes a matrix of {states}^2 numbers, and "
+                f"is computed up to d = {DENSE_DIM}; use {instead}"
+            )
+
     def _stability_radius(self) -> float:
+        self._check_matrix("the stability radius", "robustness_radius")
         if not self.model.dt:
             return measures.distance_to_instability(self._whole.A)
         identity = np.eye(len(self.system.A))
@@ -221,7 +264,7 @@ class EquilibriumAnalysis:
 
     @cached_property
     def controllability_gramian(self) -> np.ndarray | None:
-        """Controllability Gramian of the full state."""
+        """Controllability Gramian of the full state; of the mean block if `matrix_free`."""
         return self._figure("controllability_gramian", self._controllability_gramian)
 
     def _controllability_gramian(self) -> np.ndarray:
@@ -233,7 +276,7 @@ class EquilibriumAnalysis:
 
     @cached_property
     def observability_gramian(self) -> np.ndarray | None:
-        """Observability Gramian of the full state."""
+        """Observability Gramian of the full state; of the mean block if `matrix_free`."""
         return self._figure(
             "observability_gramian",
             lambda: measures.observability_gramian(self._whole.A, self._whole.C),
@@ -277,7 +320,7 @@ class EquilibriumAnalysis:
         if not self.is_stable:
             self.reasons[name] = f"the equilibrium is not stable (abscissa {self.abscissa:.4g})"
             return None
-        if self.system.nstates > largest:
+        if self.system.nstates > largest and not self.matrix_free:
             self.reasons[name] = (
                 f"{self.system.nstates} states exceed the {largest} this is computed for"
             )
@@ -307,7 +350,11 @@ class EquilibriumAnalysis:
         ------
         ParameterError
             If the name is unknown, or the linearisation is singular, so that Sigma* is not a
-            differentiable function of the parameters.
+            differentiable function of the parameters, or too large to be a matrix.
+
+        See Also
+        --------
+        covariance_shift : The derivative in one direction, at any size.
 
         Notes
         -----
@@ -316,6 +363,12 @@ class EquilibriumAnalysis:
         if parameter not in ("A", "V", "B", "b", "k"):
             raise ParameterError(f"parameter: expected one of A, V, B, b, k, found {parameter!r}")
         dim = self.model.dim
+        if self.matrix_free:
+            raise ParameterError(
+                f"parameter: all derivatives of {state_count(self.model)} covariance entries are "
+                f"computed up to d = {DENSE_DIM}, found d = {dim}; "
+                "use covariance_shift for one direction"
+            )
         field = MomentField.of(self.model)
         x = pack(np.zeros(dim), self.equilibrium.covariance)
         forcing = field.input_jacobian(x, (parameter,))[dim:]
@@ -329,6 +382,51 @@ class EquilibriumAnalysis:
             )
         derivative = unvech(np.linalg.solve(L, -forcing))
         return derivative.reshape(dim, dim, *getattr(self.model, parameter).shape)
+
+    def covariance_shift(self, **changes: Any) -> np.ndarray:
+        """Return the first-order change of Sigma* for a change of the parameters.
+
+        E with L(E) = -dF, by GMRES: at any size, since L is never formed.
+
+        Parameters
+        ----------
+        **changes : array_like
+            dA (d, d), dV and dB (h, d, d), as A=, V=, B=.
+
+        Returns
+        -------
+        (d, d) ndarray
+            [x]^2
+
+        Raises
+        ------
+        ParameterError
+            If a name or a shape is wrong, or the rank is below d.
+        GausscontrolError
+            If the linearisation is singular or too ill-conditioned.
+
+        Notes
+        -----
+        Theory 7.1c.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import gausscontrol as gct
+        >>> model = gct.GaussianTransformer(np.eye(2), np.eye(2), -0.5 * np.eye(2))
+        >>> shift = gct.analyze(model).covariance_shift(A=0.01 * np.eye(2))
+        >>> bool(np.allclose(shift, 0.02 * np.eye(2)))
+        True
+        """
+        return covariance_shift(self.model, self.equilibrium, changes)
+
+    def __repr__(self) -> str:
+        point = self.equilibrium
+        slowest = max(point.covariance_abscissa, point.mean_abscissa)
+        return (
+            f"<EquilibriumAnalysis, d = {self.model.dim}, rank {point.rank}, abscissa "
+            f"{slowest:.4g} per unit depth>"
+        )
 
     def __str__(self) -> str:
         return "\n".join(_report(self))
@@ -360,12 +458,14 @@ def analyze(
     EquilibriumNotFound
         If none was given and none is found.
     ParameterError
-        If the equilibrium is of another model or has no mean.
+        If the equilibrium is of another model or has no mean, or beyond d = 32 an input is none of
+        b and k.
 
     Notes
     -----
-    Theory 2.3. From the inputs ("b",) the covariance cannot be reached, so norms are those of
-    the mean; the report says so.
+    Theory 2.3. Up to d = 32 the full linearisation is formed; beyond that the analysis is
+    matrix-free, and says so. From the inputs ("b",) the covariance cannot be reached, so norms are
+    those of the mean; the report says so.
 
     Examples
     --------
@@ -389,6 +489,14 @@ def analyze(
             "equilibrium: expected one of this model, found one of another; "
             "find it again with find_equilibrium(model, equilibrium.covariance)"
         )
+    if model.dim > DENSE_DIM:
+        if equilibrium.mean is None:
+            raise ParameterError(
+                "mean: the mean equation has no solution, so there is no operating point; "
+                "choose b with place_mean"
+            )
+        block, channels = mean_block(model, equilibrium, inputs, outputs)
+        return EquilibriumAnalysis(model, equilibrium, channels, block, {})
     system = moment_system(model, inputs=inputs, outputs=outputs, name=model.name)
     linear = system.linearize(equilibrium.operating_point(system), copy_names=True)
     return EquilibriumAnalysis(model, equilibrium, system.channels, linear, {})
@@ -440,7 +548,13 @@ def _report(an: EquilibriumAnalysis) -> list[str]:
     title = f"Linear analysis of {model.name or 'the model'}: d = {model.dim}, " + (
         f"layers of depth {model.dt:g}" if model.dt else "continuous depth"
     )
-    lines = [title] + [f"  {label:<{width}}  {text}" for label, text in rows]
+    lines = [title]
+    if an.matrix_free:
+        lines.append(
+            f"  matrix-free: n = {state_count(model):,} covariance states, only the rightmost of "
+            "their poles; norms are those of the mean block, exact"
+        )
+    lines += [f"  {label:<{width}}  {text}" for label, text in rows]
     if not an.covariance_is_controllable:
         lines.append(
             f"  Sigma does not depend on {', '.join(an.inputs)}: the covariance is uncontrollable "

@@ -31,6 +31,10 @@ WHITENING_ERROR = 16 * float(np.finfo(float).eps)
 LOOSEST = 1e-6
 # Ratio of eigenvalues at which a covariance counts as singular.
 SINGULAR = 1e-12
+# What GMRES may leave of a residual; beyond d = 32 a share of the nonlinear one, since a step need
+# be no more exact than the next residual.
+GMRES_TOLERANCE, LOOSEST_GMRES, FORCING = 1e-10, 1e-2, 0.1
+INEXACT_DIM = 32
 # The smallest eigenvalue a step may leave to I + E, and the largest it may reach.
 SHRINK, STRETCH = 0.1, 10.0
 
@@ -93,7 +97,7 @@ def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
             best = Root(covariance, residual)
         if stagnant or best.residual < ROUNDING * model.dim:
             return best
-        step = _newton_step(white, rate)
+        step = _newton_step(white, rate, residual)
         if step is None:
             break
         covariance = symmetrise(root @ (np.eye(model.dim) + _damped(step)) @ root)
@@ -112,10 +116,15 @@ def _damped(E: np.ndarray) -> np.ndarray:
     return share * E
 
 
-def _newton_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
+def _newton_step(
+    white: GaussianTransformer, rate: np.ndarray, residual: float
+) -> np.ndarray | None:
     if white.dim <= DENSE_DIM:
         return _dense_step(white, rate)
-    step = _krylov_step(white, rate)
+    tolerance = GMRES_TOLERANCE
+    if white.dim > INEXACT_DIM:
+        tolerance = max(tolerance, min(FORCING * residual, LOOSEST_GMRES))
+    step = _krylov_step(white, rate, tolerance)
     return _dense_step(white, rate) if step is None and white.dim <= 64 else step
 
 
@@ -132,7 +141,9 @@ def _fixed_point_operator(operator: np.ndarray, dt: float) -> np.ndarray:
     return (operator - np.eye(operator.shape[0])) / dt if dt else operator
 
 
-def _krylov_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
+def _krylov_step(
+    white: GaussianTransformer, rate: np.ndarray, tolerance: float
+) -> np.ndarray | None:
     forward, dt = linear_operator(white), white.dt
     size = forward.shape[0]
 
@@ -142,7 +153,7 @@ def _krylov_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | N
     operator = LinearOperator((size, size), matvec=apply, dtype=float)
     target = -svec(rate)
     step, failed = gmres(
-        operator, target, rtol=1e-10, restart=80, maxiter=5, M=_lyapunov_preconditioner(white)
+        operator, target, rtol=tolerance, restart=80, maxiter=5, M=_lyapunov_preconditioner(white)
     )
     error = np.linalg.norm(apply(step) - target)
     if failed and not error < 1e-3 * np.linalg.norm(target):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from gausscontrol.analysis.propagator import Linearisation
 from gausscontrol.analysis.search import follow_flow
 from gausscontrol.analysis.spectra import matrix_abscissa
 from gausscontrol.linalg.symmetric import svec, symmetrise, to_svec_basis, vech_index
@@ -26,6 +27,8 @@ __all__ = ["LeafSpectrum", "isotropic_factors", "leaf_spectrum", "pencil_factors
 
 # Imaginary parts, and u^T B u against |B|, that count as zero.
 REAL = 1e-9
+# Beyond this size matrices on all symmetric matrices are not formed.
+DENSE_DIM = 32
 NEWTON_STEPS = 30
 CONVERGED = 1e-12
 FLOW_TOLERANCE, FLOW_STEPS = 1e-2, 150
@@ -169,7 +172,10 @@ def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | No
         state = np.concatenate([np.zeros(dim), L.reshape(-1)])
         image = field.factor_form(state)[dim:].reshape(L.shape)  # M L, or D L
         by_factor = field.factor_jacobian(state)[dim:, dim:]
-        if model.dt:
+        if dim > DENSE_DIM and not model.dt:
+            gap = image @ L.T + L @ image.T
+            matrix = _compressed_derivative(image, L, by_factor)
+        elif model.dt:
             gap = image @ image.T - L @ L.T
             matrix = _product_derivative(image) @ by_factor - _product_derivative(L)
         else:
@@ -179,12 +185,23 @@ def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | No
         size = (model.dt or 1.0) * (np.linalg.norm(field.A) + np.linalg.norm(attention))
         if np.linalg.norm(gap) <= CONVERGED * size * np.linalg.norm(L) ** 2:
             return L if _has_full_rank(L) else None
-        step = np.linalg.lstsq(matrix, -svec(gap), rcond=1e-12)[0].reshape(L.shape)
+        # gap L = 0 says as much as gap = 0, since gap acts from and into the range of L and M L.
+        right = (gap @ L).reshape(-1) if len(matrix) == L.size else svec(gap)
+        step = np.linalg.lstsq(matrix, -right, rcond=1e-12)[0].reshape(L.shape)
         share = min(1.0, 0.5 * np.linalg.norm(L) / max(np.linalg.norm(step), 1e-300))
         L = L + share * step
         if not np.isfinite(L).all():
             return None
     return None
+
+
+def _compressed_derivative(W: np.ndarray, L: np.ndarray, by_factor: np.ndarray) -> np.ndarray:
+    """Return the derivative of (W L^T + L W^T) L, the first factor's, for W = M L."""
+    (_dim, _rank), unit = L.shape, np.eye(len(L))
+    # dW L^T L + L dW^T L, then the same with the roles of W and L exchanged.
+    outer = np.kron(unit, L.T @ L) + np.einsum("iq,pa->iapq", L, L).reshape(L.size, L.size)
+    inner = np.kron(unit, L.T @ W) + np.einsum("iq,pa->iapq", W, L).reshape(L.size, L.size)
+    return outer @ by_factor + inner
 
 
 def _product_derivative(X: np.ndarray) -> np.ndarray:
@@ -227,14 +244,34 @@ def leaf_spectrum(model: GaussianTransformer, L: np.ndarray) -> LeafSpectrum:
         transverse = 2 * matrix_abscissa(M)
     if not rank:
         return LeafSpectrum(-np.inf, transverse, True)
-    tangent = _tangent_basis(U, rank)
-    J = tangent.T @ to_svec_basis(field.covariance_jacobian(S)) @ tangent
+    if dim > DENSE_DIM:
+        J = _leaf_operator(model, S, U, rank)
+    else:
+        tangent = _tangent_basis(U, rank)
+        J = tangent.T @ to_svec_basis(field.covariance_jacobian(S)) @ tangent
     fixed = J - np.eye(len(J)) if model.dt else J
     values = np.linalg.svd(fixed, compute_uv=False)
     # Against the size of the terms too: the linearisation may vanish altogether.
     size = np.linalg.norm(model.A, 2) + model.heads.norm_bound() * np.linalg.norm(S, 2)
     threshold = SINGULAR * max(values[0], (model.dt or 1.0) * size)
     return LeafSpectrum(matrix_abscissa(J, model.dt), transverse, bool(values[-1] > threshold))
+
+
+def _leaf_operator(
+    model: GaussianTransformer, S: np.ndarray, U: np.ndarray, rank: int
+) -> np.ndarray:
+    """Return the linearisation along the leaf in the basis of `_tangent_basis`, by columns."""
+    linear = Linearisation(model.in_coordinates(U.T, U), U.T @ S @ U)
+    dim = len(U)
+    pairs = [(i, j) for i in range(dim) for j in range(min(i + 1, rank))]
+    rows, columns = np.array(pairs).T
+    weight = np.where(rows == columns, 1.0, np.sqrt(2.0))
+    J = np.empty((len(pairs), len(pairs)))
+    for n, (i, j) in enumerate(pairs):
+        E = np.zeros((dim, dim))
+        E[i, j] = E[j, i] = 1 / weight[n]
+        J[:, n] = linear.apply(E)[rows, columns] * weight
+    return J
 
 
 def _tangent_basis(U: np.ndarray, rank: int) -> np.ndarray:

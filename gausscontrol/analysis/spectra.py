@@ -4,31 +4,52 @@
 
 Dense up to d = 32 and matrix-free by ARPACK beyond, where E is kept as a d x d matrix and one
 application costs O(h d^3). ARPACK's "LR" mode is known to return numbers that are no eigenvalues,
-so every pair is checked by its residual, several are asked for, and two starts must agree.
-Shift-invert at zero is not used: it can converge to a wrong eigenvalue.
+and eigenvalues that are not the rightmost ones where its subspace is small: so every pair is
+checked by its residual, several are asked for, and two starts must agree. Shift-invert at zero is
+not used: it can converge to a wrong eigenvalue. Where the rightmost eigenvalues are clustered, so
+that ARPACK gives up within its budget, the abscissa is the growth rate of the propagator instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
+from gausscontrol.analysis.propagator import Linearisation, growth_rate
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import smat, svec, to_svec_basis
 from gausscontrol.model.moments import MomentField, attention_form
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["covariance_abscissa", "form_maximum", "linear_operator", "matrix_abscissa"]
+__all__ = [
+    "affordable_restarts",
+    "covariance_abscissa",
+    "dense_operator",
+    "extreme_eigenvalues",
+    "form_maximum",
+    "linear_operator",
+    "matrix_abscissa",
+    "on_svec",
+    "rightmost_poles",
+]
 
 DENSE_DIM = 32
-FALLBACK_DIM = 64
+FALLBACK_DIM = 48
 KRYLOV_SIZE = 80
 KRYLOV_PAIRS = 4
-# Relative residual of an eigenpair, and agreement of two starts, that count as converged.
+# Residual of an eigenpair, and agreement of two starts, that count as converged, relative to the
+# operator; what ARPACK is asked for.
 PAIR_TOLERANCE = 1e-7
+ARPACK_TOLERANCE = 1e-9
 ATTEMPTS = 6
+# Restarts of ARPACK, and floating point operations after which it gives up earlier.
+RESTARTS, LEAST_RESTARTS = 60, 4
+BUDGET = 4e11
+# Products with the operator that estimate its size.
+SIZE_STEPS = 12
 
 
 def matrix_abscissa(matrix: np.ndarray, dt: float = 0) -> float:
@@ -65,20 +86,63 @@ def covariance_abscissa(white: GaussianTransformer) -> float:
     Raises
     ------
     GausscontrolError
+        If dt > 0 and ARPACK does not converge.
+    """
+    if white.dim <= DENSE_DIM:
+        jacobian = MomentField.of(white).covariance_jacobian(np.eye(white.dim))
+        return matrix_abscissa(jacobian, white.dt)
+    try:
+        return _rate(rightmost_poles(white), white.dt)
+    except GausscontrolError:
+        if white.dt:
+            raise
+        return _growth_rate(white)
+
+
+@lru_cache(maxsize=8)
+def _growth_rate(white: GaussianTransformer) -> float:
+    return growth_rate(Linearisation(white))
+
+
+def rightmost_poles(white: GaussianTransformer) -> np.ndarray:
+    """Return the rightmost eigenvalues of the covariance linearisation at the identity.
+
+    Parameters
+    ----------
+    white : GaussianTransformer
+        The model whitened at its equilibrium, d > 32; remembered for the last few models.
+
+    Returns
+    -------
+    (m,) ndarray
+        Complex; a few of them, for dt > 0 those of largest modulus. [1/t] (none for dt > 0)
+
+    Raises
+    ------
+    GausscontrolError
         If ARPACK does not converge.
     """
-    dim = white.dim
-    field = MomentField.of(white)
-    if dim <= DENSE_DIM:
-        return matrix_abscissa(field.covariance_jacobian(np.eye(dim)), white.dt)
-    which = "LM" if white.dt else "LR"
+    found = _rightmost_poles(white)
+    if isinstance(found, GausscontrolError):
+        raise found
+    return found
+
+
+@lru_cache(maxsize=8)
+def _rightmost_poles(white: GaussianTransformer) -> np.ndarray | GausscontrolError:
+    """Return them or the error: a search that failed is remembered too."""
     try:
-        return _arpack(eigs, linear_operator(white), which, lambda values: _rate(values, white.dt))
-    except GausscontrolError:
+        which = "LM" if white.dt else "LR"
+        values = extreme_eigenvalues(
+            eigs, linear_operator(white), which, white.dt, affordable_restarts(white)
+        )
+    except GausscontrolError as error:
         # Eigenvalues far up the imaginary axis defeat ARPACK; slow and sure while it fits.
-        if dim > FALLBACK_DIM:
-            raise
-        return matrix_abscissa(dense_operator(white), white.dt)
+        if white.dim > FALLBACK_DIM:
+            return error
+        values = np.linalg.eigvals(dense_operator(white))
+    values.flags.writeable = False
+    return values
 
 
 def form_maximum(white: GaussianTransformer) -> float:
@@ -101,7 +165,11 @@ def form_maximum(white: GaussianTransformer) -> float:
     """
     if white.dim <= DENSE_DIM:
         return float(np.linalg.eigvalsh(attention_form(white.heads))[-1])
+    return _large_form_maximum(white)
 
+
+@lru_cache(maxsize=8)
+def _large_form_maximum(white: GaussianTransformer) -> float:
     heads = white.heads
     adjoint = heads.adjoint()
 
@@ -110,24 +178,12 @@ def form_maximum(white: GaussianTransformer) -> float:
         image = heads.attention(E) + adjoint.attention(E)
         return (image + image.T) / 4
 
-    return _arpack(eigsh, _on_svec(apply, white.dim), "LA", lambda values: float(values.max()))
+    return float(extreme_eigenvalues(eigsh, on_svec(apply, white.dim), "LA").max())
 
 
 def linear_operator(white: GaussianTransformer) -> LinearOperator:
     """Return the covariance linearisation at the identity, acting on svec."""
-    heads, dt = white.heads, white.dt
-    M = white.A + heads.attention(np.eye(white.dim))
-    D = np.eye(white.dim) + dt * M
-
-    def apply(E: np.ndarray) -> np.ndarray:
-        attention = heads.attention(E)
-        if dt:
-            change = dt * attention @ D.T
-            return D @ E @ D.T + change + change.T
-        image = M @ E + attention
-        return image + image.T
-
-    return _on_svec(apply, white.dim)
+    return on_svec(Linearisation(white).apply, white.dim)
 
 
 def dense_operator(white: GaussianTransformer) -> np.ndarray:
@@ -135,50 +191,114 @@ def dense_operator(white: GaussianTransformer) -> np.ndarray:
     return to_svec_basis(MomentField.of(white).covariance_jacobian(np.eye(white.dim)))
 
 
-def _on_svec(apply: Callable[[np.ndarray], np.ndarray], dim: int) -> LinearOperator:
+def on_svec(apply: Callable[[np.ndarray], np.ndarray], dim: int) -> LinearOperator:
+    """Return a linear map on symmetric d x d matrices as an operator on svec."""
     size = dim * (dim + 1) // 2
     return LinearOperator(
         (size, size), matvec=lambda v: svec(apply(smat(np.ravel(v)))), dtype=float
     )
 
 
-def _arpack(
+def extreme_eigenvalues(
     solver: Callable,
     operator: LinearOperator,
     which: str,
-    measure: Callable[[np.ndarray], float],
-) -> float:
+    dt: float = 0,
+    restarts: int = RESTARTS,
+) -> np.ndarray:
+    """Return extreme eigenvalues that two starts of ARPACK agree on.
+
+    Parameters
+    ----------
+    solver : callable
+        `eigs` or `eigsh`.
+    operator : (n, n) LinearOperator
+    which : {"LR", "LA", "LM"}
+        But for "LM" the operator is shifted by its size, which leaves the order as it is and makes
+        ARPACK's tolerance, relative to an eigenvalue, one relative to the operator.
+    dt : float, optional
+        Positive for the linearisation of a map.
+    restarts : int, optional
+        After which a start counts as not converging; two of them end the search, and one where
+        few are allowed.
+
+    Returns
+    -------
+    (m,) ndarray
+
+    Raises
+    ------
+    GausscontrolError
+        If residuals stay large or no two starts agree.
+    """
+    size = _size(operator)
+    shift = 0.0 if which == "LM" else size
+    shifted = LinearOperator(
+        operator.shape, matvec=lambda v: operator @ v + shift * v, dtype=operator.dtype
+    )
     # Start vectors are fixed, so that verdicts are reproducible.
-    found: list[float] = []
+    found: list[np.ndarray] = []
+    failures = 0
     for attempt in range(ATTEMPTS):
         start = np.random.default_rng(attempt).normal(size=operator.shape[0])
         try:
             values, vectors = solver(
-                operator, k=KRYLOV_PAIRS, which=which, ncv=KRYLOV_SIZE, v0=start
+                shifted,
+                k=KRYLOV_PAIRS,
+                which=which,
+                ncv=min(KRYLOV_SIZE, operator.shape[0]),
+                v0=start,
+                tol=ARPACK_TOLERANCE,
+                maxiter=restarts,
             )
         except ArpackNoConvergence:
+            failures += 1
+            if failures == 2 or restarts < RESTARTS:
+                break
             continue
-        if not _are_pairs(operator, values, vectors):
+        values = values - shift
+        if not _are_pairs(operator, values, vectors, size):
             continue
-        found.append(measure(values))
-        agreeing = [abs(found[-1] - other) < PAIR_TOLERANCE * abs(found[-1]) for other in found]
-        if sum(agreeing) >= 2:
-            return max(found)
+        found.append(values)
+        rates = [_rate(each, dt) for each in found]
+        if sum(abs(rates[-1] - other) < PAIR_TOLERANCE * size for other in rates) >= 2:
+            return found[int(np.argmax(rates))]
     raise GausscontrolError(
         "model: ARPACK found no reliable rightmost eigenvalue of a linearisation of size "
-        f"{operator.shape[0]} in {ATTEMPTS} attempts; the rightmost ones may be clustered"
+        f"{operator.shape[0]} within {ATTEMPTS} attempts of {restarts} restarts; the rightmost "
+        "ones may be clustered"
     )
 
 
-def _are_pairs(operator: LinearOperator, values: np.ndarray, vectors: np.ndarray) -> bool:
+def affordable_restarts(model: GaussianTransformer) -> int:
+    """Return how often ARPACK may restart for eigenvalues that there is a substitute for."""
+    dim = model.dim
+    product = 2.0 * dim * (dim**2 + sum(array.size for array in model.heads.arrays))
+    restart = KRYLOV_SIZE * (product + 2.0 * KRYLOV_SIZE * dim**2)
+    return int(np.clip(BUDGET / restart, LEAST_RESTARTS, RESTARTS))
+
+
+def _size(operator: LinearOperator) -> float:
+    """Return a lower estimate of the norm of an operator, by repeated products."""
+    vector, size = np.random.default_rng(ATTEMPTS).normal(size=operator.shape[0]), 0.0
+    for _ in range(SIZE_STEPS):
+        vector = operator @ (vector / np.linalg.norm(vector))
+        size = max(size, float(np.linalg.norm(vector)))
+        if not vector.any():
+            break
+    return size
+
+
+def _are_pairs(
+    operator: LinearOperator, values: np.ndarray, vectors: np.ndarray, size: float
+) -> bool:
     def apply(vector: np.ndarray) -> np.ndarray:
         if np.isrealobj(vector):
             return operator @ vector
         return operator @ vector.real + 1j * (operator @ vector.imag)
 
-    scale = np.abs(values).max()
     return all(
-        np.linalg.norm(apply(vector) - value * vector) < PAIR_TOLERANCE * scale
+        np.linalg.norm(apply(vector) - value * vector) <= PAIR_TOLERANCE * size
         for value, vector in zip(values, vectors.T, strict=True)
     )
 

@@ -24,6 +24,8 @@ __all__ = ["Balanced", "balanced", "check_continuous"]
 FEED_FORWARD_WEIGHT = 0.1
 RIDGE = 1e-6
 LARGEST_EXPONENT = 400.0
+# Beyond this size sums over all entries are matrix products, and least squares normal equations.
+DENSE_DIM = 32
 
 
 class Balanced:
@@ -141,13 +143,14 @@ def _too_spread() -> NotCertified:
 def _exponents(A: np.ndarray, V: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return log2 D, rounded, with mean zero up to rounding."""
     start = _log_least_squares(A, V, B)
-    squares = [_squares(X) for X in (A, *V, *B)]
-    heads = len(V)
+    large = len(A) > DENSE_DIM
+    squares = [_scaled_squares(X) if large else _squares(X) for X in (A, *V, *B)]
+    heads, log_sum = len(V), _product_sum if large else _log_sum
 
     def objective(d: np.ndarray) -> tuple[float, np.ndarray]:
-        feed, slope_A = _log_sum(squares[0], d, -1.0)
-        keyed = [_log_sum(s, d, -1.0) for s in squares[1 : heads + 1]]
-        keys = [_log_sum(s, -d, 1.0) for s in squares[heads + 1 :]]
+        feed, slope_A = log_sum(squares[0], d, -1.0)
+        keyed = [log_sum(s, d, -1.0) for s in squares[1 : heads + 1]]
+        keys = [log_sum(s, -d, 1.0) for s in squares[heads + 1 :]]
         terms = np.array([v[0] + b[0] for v, b in zip(keyed, keys, strict=True)])
         gap = d - start
         # Without A its share is left out, not minus infinity.
@@ -185,8 +188,61 @@ def _log_sum(squares: np.ndarray, d: np.ndarray, sign: float) -> tuple[float, np
     return top + np.log(total), 2 * (share.sum(axis=1) + sign * share.sum(axis=0)) / total
 
 
+def _scaled_squares(X: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return |X_ij|^2 over the largest of them, and the logarithm of that."""
+    largest = float(np.abs(X).max())
+    if not largest:
+        return X, -np.inf
+    return np.square(X / largest), 2 * np.log(largest)
+
+
+def _product_sum(
+    squares: tuple[np.ndarray, float], d: np.ndarray, sign: float
+) -> tuple[float, np.ndarray]:
+    """Return what `_log_sum` does, by products with the vectors e^(2 d) and e^(2 sign d)."""
+    X, size = squares
+    if size == -np.inf:
+        return -np.inf, np.zeros(d.size)
+    tops = d.max(), (sign * d).max()
+    left, right = np.exp(2 * (d - tops[0])), np.exp(2 * (sign * d - tops[1]))
+    rows = left * (X @ right)
+    total = rows.sum()
+    if not total > 0:  # lost to underflow: the scaled sum over entries is exact there
+        with np.errstate(divide="ignore"):
+            return _log_sum(np.log(X) + size, d, sign)
+    columns = right * (left @ X)
+    value = np.log(total) + size + 2 * (tops[0] + tops[1])
+    return float(value), 2 * (rows + sign * columns) / total
+
+
+def _normal_equations(A: np.ndarray, V: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Solve what `_log_least_squares` does by its normal equations, d + h + 1 of them."""
+    dim, heads = len(A), len(V)
+    matrix, right = np.zeros((dim + heads + 1,) * 2), np.zeros(dim + heads + 1)
+    diagonal = np.arange(dim)
+    for X, sign, unknown, weight in (
+        (A, 1.0, dim + heads, -1.0),
+        *((v, 1.0, dim + h, -1.0) for h, v in enumerate(V)),
+        *((b, -1.0, dim + h, 1.0) for h, b in enumerate(B)),
+    ):
+        used = X != 0
+        logs = -np.log(np.abs(X), out=np.zeros_like(X), where=used)
+        rows, columns = used.sum(axis=1), used.sum(axis=0)
+        matrix[:dim, :dim] -= sign * (used.astype(float) + used.T)
+        matrix[diagonal, diagonal] += rows + columns
+        coupling = weight * (sign * rows - columns)
+        matrix[:dim, unknown] += coupling
+        matrix[unknown, :dim] += coupling
+        matrix[unknown, unknown] += weight**2 * rows.sum()
+        right[:dim] += sign * logs.sum(axis=1) - logs.sum(axis=0)
+        right[unknown] += weight * logs.sum()
+    return np.linalg.lstsq(matrix, right)[0][:dim]
+
+
 def _log_least_squares(A: np.ndarray, V: np.ndarray, B: np.ndarray) -> np.ndarray:
     """Return log D that brings all entries that are not zero closest to one size per matrix."""
+    if len(A) > DENSE_DIM:
+        return _normal_equations(A, V, B)
     dim, heads = len(A), len(V)
     rows, sides = [], []
     # Unknowns: log D, one gauge for each head, and the size of A.

@@ -22,16 +22,17 @@ import numpy as np
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.equilibrium import Equilibrium
+from gausscontrol.display import Report
 from gausscontrol.errors import (
     GausscontrolError,
     MatrixEquationError,
     NotCertified,
-    ParameterError,
 )
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.balls import require_balls
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
+from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
@@ -77,7 +78,7 @@ MALFORMED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate(ABC):
+class Certificate(Report, ABC):
     """A verified statement about a model.
 
     Stored arrays are read-only copies.
@@ -322,11 +323,7 @@ def certified_covariance(model: GaussianTransformer, equilibrium: Any) -> np.nda
     ParameterError
         If it is no positive definite d x d matrix.
     """
-    if not isinstance(model, GaussianTransformer):
-        raise ParameterError(
-            f"model: expected a GaussianTransformer, found {type(model).__name__}; "
-            "make one with gausscontrol.GaussianTransformer(A, B, V)"
-        )
+    check_single_model(model)
     if isinstance(equilibrium, Equilibrium):
         if equilibrium.rank < model.dim:
             raise NotCertified(

@@ -2,8 +2,8 @@
 
     spectral comparison -> equilibria -> global, semiglobal, local -> blow-up, boundedness, collapse
 
-in order of cost, stopping as soon as what follows could add nothing. A regime is certified, or it
-is "singular limit", an estimate from the linearisation or from trajectories, or "undecided".
+in the order of `policy`, stopping as soon as what follows could add nothing. A regime is certified,
+or it is "singular limit", an estimate from the linearisation or from trajectories, or "undecided".
 """
 
 from __future__ import annotations
@@ -21,19 +21,28 @@ from gausscontrol.certificates.base import Certificate
 from gausscontrol.certificates.blow_up import certify_blow_up
 from gausscontrol.certificates.discrete import certify_semiglobal_stability
 from gausscontrol.certificates.local import certify_local_stability
+from gausscontrol.certificates.policy import (
+    BLOW_UP,
+    BOUNDED,
+    COLLAPSE,
+    EQUILIBRIUM,
+    GLOBAL,
+    LOCAL,
+    QUICK_COLLAPSE,
+    REGIMES,
+    SEMIGLOBAL,
+    SINGULAR,
+    next_step,
+)
 from gausscontrol.certificates.regime import certify_boundedness, certify_collapse
 from gausscontrol.certificates.stability import certify_global_stability
+from gausscontrol.display import Report
 from gausscontrol.errors import EquilibriumNotFound, NotCertified
 from gausscontrol.linalg.symmetric import factor
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["REGIMES", "START_FACTOR", "Classification", "classify"]
 
-GLOBAL, SEMIGLOBAL, LOCAL = "globally stable", "semiglobally stable", "locally stable"
-COLLAPSE, BLOW_UP, BOUNDED = "collapse", "blow-up", "bounded"
-SINGULAR, UNDECIDED = "singular limit", "undecided"
-# The first of these that holds is the regime.
-REGIMES = (GLOBAL, COLLAPSE, SEMIGLOBAL, LOCAL, BLOW_UP, BOUNDED, SINGULAR, UNDECIDED)
 # What else a regime says of every covariance it speaks of.
 IMPLIED = {
     GLOBAL: {SEMIGLOBAL, LOCAL, BOUNDED},
@@ -42,6 +51,12 @@ IMPLIED = {
 }
 # The set of a semiglobal certificate is the one that holds this multiple of Sigma*.
 START_FACTOR = 4.0
+# What is tried where no equilibrium is needed.
+BEHAVIOURS: dict[str, Callable[..., Certificate]] = {
+    BLOW_UP: certify_blow_up,
+    COLLAPSE: certify_collapse,
+    BOUNDED: certify_boundedness,
+}
 # Equilibria named in the report.
 LISTED = 6
 # Trajectories that must all flatten for a singular limit to be called one.
@@ -53,7 +68,7 @@ NEGLIGIBLE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Classification:
+class Classification(Report):
     """What a layer does to covariances, and how that is known.
 
     Attributes
@@ -184,45 +199,52 @@ class _Inquiry:
         self.model, self.sdp = model, sdp
         self.certificates: dict[str, Certificate] = {}
         self.refused: dict[str, NotCertified] = {}
+        self.equilibria: list[Equilibrium] = []
+        self.missing: str | None = None
+        self.point: Equilibrium | None = None
 
     def run(self) -> Classification:
-        model = self.model
-        cheap = partial(certify_collapse, sdp=False)
-        if not model.dt and self._try(COLLAPSE, cheap, noted=False):
-            missing = "no positive definite equilibrium: every covariance tends to zero"
-            return self._result(COLLAPSE, find_equilibria(model, rank=0), missing)
-        equilibria, missing = _equilibria(model)
-        point = next((e for e in equilibria if e.rank == model.dim), None)
-        if point is not None and self._stability(point):
-            return self._result(GLOBAL, equilibria)
-        if not model.dt:
-            self._behaviour(collapse=point is None)
-        regime = next((name for name in REGIMES if name in self.certificates), None)
-        if regime is None:
-            regime = SINGULAR if point is None and _flattens(model, equilibria) else UNDECIDED
-        return self._result(regime, equilibria, missing)
+        known: dict[str, bool] = {}
+        step = next_step(known, layers=bool(self.model.dt))
+        while step.question is not None:
+            known[step.question] = self._answer(step.question)
+            step = next_step(known, layers=bool(self.model.dt))
+        if known.get(QUICK_COLLAPSE):
+            self.equilibria = find_equilibria(self.model, rank=0)
+            self.missing = "no positive definite equilibrium: every covariance tends to zero"
+        return Classification(
+            self.model,
+            step.regime,
+            self.certificates,
+            self.refused,
+            self.equilibria,
+            self.missing,
+        )
 
-    def _stability(self, point: Equilibrium) -> bool:
-        """Try the certificates that concern an equilibrium; True if nothing else can be added."""
-        method = "auto" if self.sdp else "cheap"
-        if self._try(GLOBAL, partial(certify_global_stability, equilibrium=point, method=method)):
-            return True
-        if self.model.dt:
-            start = START_FACTOR * point.covariance
-            self._try(
-                SEMIGLOBAL,
-                partial(certify_semiglobal_stability, equilibrium=point, Sigma0=start),
-            )
-        self._try(LOCAL, partial(certify_local_stability, equilibrium=point))
-        return False
+    def _answer(self, question: str) -> bool:
+        if question == EQUILIBRIUM:
+            return self._search()
+        if question == SINGULAR:
+            return _flattens(self.model, self.equilibria)
+        if question == QUICK_COLLAPSE:
+            return self._try(COLLAPSE, partial(certify_collapse, sdp=False), noted=False)
+        return self._try(question, self._certify(question))
 
-    def _behaviour(self, collapse: bool) -> None:
-        """Try what needs no equilibrium, for as long as one statement does not exclude the next."""
-        if self._try(BLOW_UP, partial(certify_blow_up, sdp=self.sdp)):
-            return
-        if collapse and self._try(COLLAPSE, partial(certify_collapse, sdp=self.sdp)):
-            return
-        self._try(BOUNDED, partial(certify_boundedness, sdp=self.sdp))
+    def _certify(self, regime: str) -> Callable[..., Certificate]:
+        if regime in (BLOW_UP, COLLAPSE, BOUNDED):
+            return partial(BEHAVIOURS[regime], sdp=self.sdp)
+        if regime == GLOBAL:
+            method = "auto" if self.sdp else "cheap"
+            return partial(certify_global_stability, equilibrium=self.point, method=method)
+        if regime == SEMIGLOBAL:
+            start = START_FACTOR * self.point.covariance
+            return partial(certify_semiglobal_stability, equilibrium=self.point, Sigma0=start)
+        return partial(certify_local_stability, equilibrium=self.point)
+
+    def _search(self) -> bool:
+        self.equilibria, self.missing = _equilibria(self.model)
+        self.point = next((e for e in self.equilibria if e.rank == self.model.dim), None)
+        return self.point is not None
 
     def _try(self, regime: str, certify: Callable[..., Certificate], *, noted: bool = True) -> bool:
         try:
@@ -232,13 +254,6 @@ class _Inquiry:
                 self.refused[regime] = error
             return False
         return True
-
-    def _result(
-        self, regime: str, equilibria: list[Equilibrium], missing: str | None = None
-    ) -> Classification:
-        return Classification(
-            self.model, regime, self.certificates, self.refused, equilibria, missing
-        )
 
 
 def _equilibria(model: GaussianTransformer) -> tuple[list[Equilibrium], str | None]:

@@ -20,7 +20,7 @@ from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import symmetric_operator, symmetrise, vech_index, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["in_vech", "in_whitened_svec", "linear_stability", "lyapunov_candidate"]
+__all__ = ["DENSE_DIM", "in_vech", "in_whitened_svec", "linear_stability", "lyapunov_candidate"]
 
 # Up to this size the linearisation is formed and its Lyapunov equation solved.
 DENSE_DIM = 32
@@ -102,7 +102,7 @@ def _check_dense(dim: int) -> None:
         raise NotCertified(
             f"model: the linearisation at d = {dim} has {dim * (dim + 1) // 2} states, more than "
             f"the {DENSE_DIM * (DENSE_DIM + 1) // 2} this certificate solves for; "
-            "use certify_global_stability"
+            "use certify_local_stability or certify_global_stability"
         )
 
 

@@ -3,7 +3,8 @@
     P > 0 with J^T P + P J < 0  (dt = 0),   J^T P J < P  (dt > 0)
 
 J is the covariance linearisation, at one model or at every triple of vertices of a polytope of
-parameters.
+parameters. Up to d = 32 P is a matrix. Beyond that it is one of two kinds that need none:
+E -> X E X for a d x d matrix X, or int_0^t e^(J^T s) e^(J s) ds for a depth t (see `propagation`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gausscontrol.certificates.base import (
 )
 from gausscontrol.certificates.evidence import RADIUS_SLACK, Evidence, supports
 from gausscontrol.certificates.linearisation import (
+    DENSE_DIM,
     in_vech,
     in_whitened_svec,
     linear_stability,
@@ -34,6 +36,7 @@ from gausscontrol.certificates.polytope import (
     given_lyapunov,
     polytope_statement,
 )
+from gausscontrol.certificates.propagation import dissipation, horizon_for, metrics, propagation
 from gausscontrol.certificates.rigorous import prove_local
 from gausscontrol.certificates.rigorous_polytope import prove_polytope
 from gausscontrol.errors import NotCertified
@@ -54,21 +57,36 @@ class LocalStability(Certificate):
     radius : float
         An exact equilibrium lies within this whitened Frobenius distance; infinite where only the
         linearisations of a polytope are spoken of.
-    lyapunov_matrix : (n, n) ndarray
+    lyapunov_matrix : (n, n) ndarray or None
         P > 0 with J^T P + P J < 0 (J^T P J < P for dt > 0), for the linearisation J in vech
         coordinates. Your own comes back as you gave it; the margin is that of P at norm 1 in
-        whitened coordinates.
+        whitened coordinates. None beyond d = 32, where `metric` or `horizon` stands for it.
     mean_stable : bool
         Whether the mean is verified to converge too.
+    metric : (d, d) ndarray or None
+        X > 0 of the Lyapunov function tr(X E X E); the margin is that of -sym J in the coordinates
+        X^(1/2) x, per unit depth. [1/x^2]
+    horizon : float
+        t of the Lyapunov function int_0^t |e^(Js) E|^2 ds in whitened coordinates; the margin is
+        that of 1 - |e^(Jt)|. Zero where another Lyapunov function serves. [t]
     vertices : tuple of GaussianTransformer
         Of the polytope of parameters that P serves; empty for the model alone.
     """
 
     covariance: np.ndarray
     radius: float
-    lyapunov_matrix: np.ndarray
+    lyapunov_matrix: np.ndarray | None
     mean_stable: bool
     vertices: tuple[GaussianTransformer, ...] = field(default=(), kw_only=True, repr=False)
+    metric: np.ndarray | None = field(default=None, kw_only=True, repr=False)
+    horizon: float = field(default=0.0, kw_only=True)
+
+    @property
+    def method(self) -> str:
+        """Which Lyapunov function: "lyapunov" (P), "dissipation" (X) or "propagator" (t)."""
+        if self.lyapunov_matrix is not None:
+            return "lyapunov"
+        return "dissipation" if self.metric is not None else "propagator"
 
     @property
     def statement(self) -> str:
@@ -81,7 +99,16 @@ class LocalStability(Certificate):
         )
 
     def _recheck(self) -> float:
-        """Repeat the check from the model, the covariance and P."""
+        """Repeat the check from the model, the covariance and P, X or t."""
+        given = (self.lyapunov_matrix is not None, self.metric is not None, self.horizon > 0)
+        if sum(given) != 1:
+            return -np.inf
+        if self.lyapunov_matrix is None:
+            if self.vertices or self.model.dt:
+                return -np.inf
+            evidence = _matrix_free(self.model, self.covariance, self.metric, self.horizon)
+            repeated = supports(evidence, self) and np.isfinite(self.radius)
+            return evidence.margin if repeated else -np.inf
         P = in_whitened_svec(self.lyapunov_matrix, self.covariance)
         if not self.vertices:
             evidence = linear_stability(self.model, self.covariance, P)
@@ -95,6 +122,8 @@ class LocalStability(Certificate):
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
+        if self.lyapunov_matrix is None:
+            raise _unprovable(self.model)
         if self.vertices:
             radius = self.radius if np.isfinite(self.radius) else None
             return prove_polytope(
@@ -109,7 +138,12 @@ class LocalStability(Certificate):
         serves = f", for {len(self.vertices)} vertices" if self.vertices else ""
         if not np.isfinite(self.radius):
             return [f"  serves  {len(self.vertices)} vertices and the model"]
-        return [f"  radius  {self.radius:.1e} (whitened), holds an exact equilibrium{serves}"]
+        lines = [f"  radius  {self.radius:.1e} (whitened), holds an exact equilibrium{serves}"]
+        if self.method == "dissipation":
+            lines.append("  method  dissipation: tr(X E X E) decreases, matrix-free")
+        elif self.method == "propagator":
+            lines.append(f"  method  propagator over a depth of {self.horizon:.4g}, matrix-free")
+        return lines
 
 
 @guarded
@@ -126,7 +160,8 @@ def certify_local_stability(
     Solves J^T P + P J = -I for the covariance linearisation J (or takes P = I where its
     symmetric part is clearly negative) and then checks P > 0 and J^T P + P J < 0. For dt > 0 the
     map of a layer is shown to contract in the norm of P, J^T P J < P, which also proves that its
-    exact fixed point exists.
+    exact fixed point exists. Beyond d = 32, dt = 0, no n x n matrix is formed: two d x d metrics X
+    are tried first, then the propagator e^(Jt) is shown to contract over some depth t.
 
     Parameters
     ----------
@@ -158,7 +193,9 @@ def certify_local_stability(
 
     Notes
     -----
-    Theory 4.5, 4.10, 7.1, 9.1, 9.3.
+    Theory 4.5, 4.10, 7.1, 9.1, 9.3. Matrix-free, eigenvalues and norms come from Lanczos: pairs are
+    checked by their residuals and two starts must agree, but no rounding bound covers them, so that
+    rigorous=True is refused there.
 
     Examples
     --------
@@ -174,6 +211,8 @@ def certify_local_stability(
         given_lyapunov(lyapunov_matrix, model, Sigma)
         size = model.dim * (model.dim + 1) // 2
         given = symmetric_matrix(lyapunov_matrix, "lyapunov_matrix", size)
+    if model.dim > DENSE_DIM:
+        return _large(model, Sigma, vertices, given, rigorous)
     if vertices is not None:
         return finished(_polytope(model, Sigma, vertices, given), rigorous)
     _check_fixed_point(model, Sigma)
@@ -194,6 +233,105 @@ def certify_local_stability(
         mean_stable=evidence.mean_stable,
     )
     return finished(certificate, rigorous)
+
+
+# -- beyond d = 32 ----------------------------------------------------------------------------
+
+
+def _large(
+    model: GaussianTransformer, Sigma: np.ndarray, vertices: Any, given: Any, rigorous: bool
+) -> LocalStability:
+    """Certify without a matrix of the linearisation, or say what the limit is."""
+    size = f"d = {model.dim}, where J has {model.dim * (model.dim + 1) // 2} states"
+    limit = f"found {size}, and matrices of J are formed up to d = {DENSE_DIM}"
+    if vertices is not None:
+        raise NotCertified(f"vertices: a common P of a polytope is an n x n matrix; {limit}")
+    if given is not None:
+        raise NotCertified(
+            f"lyapunov_matrix: an n x n matrix is checked against one of J; {limit}; "
+            "leave it out to have another Lyapunov function sought"
+        )
+    if rigorous:
+        raise _unprovable(model)
+    if model.dt:
+        raise NotCertified(
+            f"dt: a layer is shown to contract by an n x n matrix P; {limit}; "
+            "use model.replace(dt=0), or certify_semiglobal_stability"
+        )
+    return propagated_stability(model, Sigma)
+
+
+def propagated_stability(
+    model: GaussianTransformer, Sigma: np.ndarray, *, metric: bool = True
+) -> LocalStability:
+    """Certify local stability without a matrix of the linearisation, at any size.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+        Continuous depth.
+    Sigma : (d, d) ndarray
+        Computed equilibrium. [x]^2
+    metric : bool, optional
+        Whether the metrics X are tried before the propagator.
+
+    Returns
+    -------
+    LocalStability
+
+    Raises
+    ------
+    NotCertified
+        If neither Lyapunov function is verified, or no exact equilibrium is proven nearby.
+    """
+    for X in metrics(model, Sigma) if metric else ():
+        evidence = dissipation(model, Sigma, X)
+        if evidence.margin > 0:
+            return _without_matrix(model, Sigma, evidence, metric=X)
+    horizon = horizon_for(model, Sigma)
+    evidence = propagation(model, Sigma, horizon)
+    if not evidence.margin > 0:
+        raise NotCertified(
+            f"equilibrium: the propagator over t = {horizon:.4g} has norm "
+            f"{evidence.data['norm']:.3g}, and with what is allowed for it misses 1 by "
+            f"{-evidence.margin:.3g}",
+            margin=evidence.margin,
+        )
+    return _without_matrix(model, Sigma, evidence, horizon=horizon)
+
+
+def _without_matrix(
+    model: GaussianTransformer, Sigma: np.ndarray, evidence: Evidence, **stored: Any
+) -> LocalStability:
+    return LocalStability(
+        model=model,
+        margin=evidence.margin,
+        data=evidence.data,
+        covariance=Sigma,
+        radius=evidence.radius,
+        lyapunov_matrix=None,
+        mean_stable=evidence.mean_stable,
+        **stored,
+    )
+
+
+def _matrix_free(
+    model: GaussianTransformer, Sigma: np.ndarray, metric: np.ndarray | None, horizon: float
+) -> Evidence:
+    if metric is not None:
+        return dissipation(model, Sigma, metric)
+    return propagation(model, Sigma, horizon)
+
+
+def _unprovable(model: GaussianTransformer) -> NotCertified:
+    return NotCertified(
+        f"rigorous: expected at most d = {DENSE_DIM}, where the linearisation is a matrix of balls,"
+        f" found d = {model.dim}; eigenvalues and norms without a matrix come from Lanczos, which "
+        "is no proof; use rigorous=False"
+    )
+
+
+# -- polytopes and refusals ---------------------------------------------------------------------
 
 
 def _polytope(

@@ -20,16 +20,15 @@ from gausscontrol import plots
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis, analyze
 from gausscontrol.certificates.base import Certificate
-from gausscontrol.certificates.classify import GLOBAL, REGIMES, SINGULAR, Classification, classify
+from gausscontrol.certificates.classify import GLOBAL, Classification, classify
 from gausscontrol.certificates.stability import GlobalStability
-from gausscontrol.cli.observation import Observation, observe, one_line
+from gausscontrol.cli.observation import Observation, observe
+from gausscontrol.cli.streams import one_line, working
 from gausscontrol.errors import NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["REQUIRABLE", "Findings", "draw", "draw_all", "investigate", "reason", "settle"]
+__all__ = ["Findings", "draw", "draw_all", "investigate", "reason", "settle"]
 
-# What can be required: all that can be certified.
-REQUIRABLE = REGIMES[: REGIMES.index(SINGULAR)]
 # The linearisation is dense; beyond this many states it is left out.
 LARGEST_ANALYSIS = 1500
 
@@ -147,10 +146,13 @@ def investigate(file: Path, model: GaussianTransformer) -> Findings:
     -------
     Findings
     """
-    found = settle(file, model)
-    if found.point is not None:
-        _analyse(found)
-    found.observations = observe(model, found.point, thorough=found.rate is None)
+    with working("looking for equilibria and certificates") as say:
+        found = settle(file, model)
+        if found.point is not None:
+            say("analysing the linearisation")
+            _analyse(found)
+        say("following trajectories")
+        found.observations = observe(model, found.point, thorough=found.rate is None)
     return found
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gausscontrol.analysis.equilibrium import Equilibrium
+from gausscontrol.cli.streams import one_line
 from gausscontrol.errors import BlowUpWarning, IntegrationError
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.response import MomentResponse, moment_response
 
-__all__ = ["Observation", "follow", "natural_start", "observe", "one_line", "stack_depths"]
+__all__ = ["Observation", "follow", "natural_start", "observe", "stack_depths"]
 
 POINTS = 300
 # A trajectory is followed for this many slowest time constants, but no longer than this many times
@@ -256,10 +256,3 @@ def _distance(Sigma: np.ndarray, equilibrium: Equilibrium) -> float:
     values, vectors = np.linalg.eigh(equilibrium.covariance)
     R = vectors / np.sqrt(values)
     return float(np.linalg.norm(R.T @ gap @ R))
-
-
-def one_line(error: Any) -> str:
-    """Return the message of an exception or warning on one line."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())

@@ -1,19 +1,6 @@
 """The report of `analyze` on one layer, in words of at most 80 columns and as JSON.
 
-The JSON object has these keys; what does not exist or is not finite is null:
-
-file, version; model (name, dim, heads, dt); regime ("globally stable", "collapse", "semiglobally
-stable", "locally stable", "blow-up", "bounded", "singular limit", "undecided") and scope
-("covariance and mean", "covariance"); equilibrium (the first positive definite one),
-singular_limit (a stable one of lower rank where there is none) and other_equilibria (mean,
-covariance, rank, method, residual, existence_radius, covariance_abscissa, mean_abscissa,
-covariance_is_stable, mean_is_stable, leaf_is_stable, transverse_abscissa, is_isolated,
-mean_is_unique); no_equilibrium (the reason); rate, optimal_rate; certificate, the one behind the
-regime, and certificates, all (kind, statement, scope, margin, and of method, radius, rate, level,
-largest_step, bound and threshold those that it has); not_certified (kind, reason and margin of
-each attempt that failed); analysis (poles as [re, im], abscissas, time_constants, margins, norms,
-and reasons for what is null); no_analysis (the reason); observations (start, depth, outcome, text,
-escape_depth); plots (paths), plots_missing (reasons by name); requirement (regime, met).
+The keys of the JSON object are described in `schema`.
 """
 
 from __future__ import annotations
@@ -24,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol._version import __version__
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis
 from gausscontrol.certificates.base import Certificate
@@ -41,7 +27,6 @@ __all__ = [
     "layer_json",
     "observations_json",
     "observed_words",
-    "plain",
     "plot_words",
     "wrapped",
 ]
@@ -75,7 +60,7 @@ def in_words(found: Findings) -> str:
 
 
 def as_json(found: Findings) -> dict[str, Any]:
-    """Return the report as plain numbers, strings, lists and dicts.
+    """Return the report as numbers, strings, arrays, lists and dicts.
 
     Parameters
     ----------
@@ -84,11 +69,10 @@ def as_json(found: Findings) -> dict[str, Any]:
     Returns
     -------
     dict
-        With the keys listed above.
+        All keys of `schema` but the first three and "requirement".
     """
-    report = {
+    return {
         "file": str(found.file),
-        "version": __version__,
         **layer_json(found),
         "analysis": found.analysis and _analysis_json(found.analysis),
         "no_analysis": found.no_analysis,
@@ -96,11 +80,10 @@ def as_json(found: Findings) -> dict[str, Any]:
         "plots": [str(path) for path in found.plots],
         "plots_missing": found.plots_missing,
     }
-    return plain(report)
 
 
 def layer_json(found: Findings) -> dict[str, Any]:
-    """Return what is found of the equilibria of a layer, by the keys listed above.
+    """Return what is found of the equilibria of a layer, by the keys of `schema`.
 
     Parameters
     ----------
@@ -323,7 +306,7 @@ def _number(value: Any) -> Any:
 
 
 def observations_json(observations: list[Observation]) -> list[dict[str, Any]]:
-    """Return the observations by the keys listed above."""
+    """Return the observations by the keys of `schema`."""
     return [
         {
             "start": seen.start,
@@ -357,18 +340,3 @@ def _analysis_json(analysis: EquilibriumAnalysis) -> dict[str, Any]:
         "inputs": list(analysis.inputs),
         "reasons": dict(analysis.reasons),
     }
-
-
-def plain(value: Any) -> Any:
-    """Return what `json` takes: plain numbers and lists, None for what is not finite."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -2,21 +2,16 @@
 
     mu(0), Sigma(0)  ->  mu(t), Sigma(t),   0 <= t <= depth
 
-The JSON object has these keys; what does not exist is null: file, version; model (name, dim, dt;
-heads or layers); initial and final (depth, mean, covariance); method; rank; points; outcome, text;
-escape_depth; output (path); plots (paths), plots_missing (reasons by name).
-
 A trajectory file holds t (N,), mean (d, N) and covariance (d, d, N), and blow_up_time where there
 is a finite escape; a .csv has one row a depth and one column for each entry of the mean and of the
-lower triangle of the covariance.
+lower triangle of the covariance. The keys of the JSON object are described in `schema`.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
-import errno
 import io
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,37 +20,67 @@ from typing import Any
 import numpy as np
 
 from gausscontrol import plots
-from gausscontrol._version import __version__
+from gausscontrol.cli.gaussians import read_gaussian
+from gausscontrol.cli.jsontext import json_text
 from gausscontrol.cli.observation import Observation, follow, stack_depths
-from gausscontrol.cli.report import plain, plot_words, wrapped
-from gausscontrol.errors import GausscontrolError, IntegrationError, ParameterError
-from gausscontrol.linalg.arrays import real_array, real_vector
-from gausscontrol.linalg.symmetric import covariance_matrix, vech, vech_index
-from gausscontrol.model.entries import listed
-from gausscontrol.model.formats import FORMATS, read_entries
+from gausscontrol.cli.options import RUN_FILES
+from gausscontrol.cli.outputs import check_output, make_folder, write_file
+from gausscontrol.cli.report import plot_words, wrapped
+from gausscontrol.cli.streams import emit, working
+from gausscontrol.errors import IntegrationError, ParameterError
+from gausscontrol.linalg.symmetric import vech, vech_index
+from gausscontrol.model.files import load_model
+from gausscontrol.model.formats import FORMATS
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.iosys import covariance_label
 from gausscontrol.systems.response import MomentResponse
 
-__all__ = [
-    "OUTPUTS",
-    "Run",
-    "check_output",
-    "draw_run",
-    "read_start",
-    "run_as_json",
-    "run_in_words",
-    "simulate",
-    "write_run",
-]
+__all__ = ["Run", "run", "simulate"]
 
-OUTPUTS = (*FORMATS, ".csv")
 POINTS = 201
 # Of the table in the report.
 ROWS = 6
 # Depths this close to a boundary between layers, relative to a layer, lie on it.
 WHOLE = 1e-6
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulate, write what is asked for, and report.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    ParameterError, ShapeError
+        If a file or an option makes no sense.
+    IntegrationError
+        If the depth cannot be reached although there is no finite escape.
+    OSError
+        If a file cannot be read or written.
+    """
+    model = load_model(options.file)
+    start = read_gaussian(options.initial, model.dim, "--initial")
+    if options.output is not None:
+        check_output(options.output, RUN_FILES, options.force)
+    if options.plots is not None:
+        make_folder(options.plots)
+    with working("following the trajectory") as say:
+        result = simulate(options.file, model, start, options.depth, options.points)
+        if options.output is not None:
+            write_run(result, options.output, options.force)
+        if options.plots is not None:
+            say("drawing")
+            draw_run(result, options.plots)
+    emit(json_text("simulate", run_as_json(result)) if options.json else run_in_words(result))
+    return 0
 
 
 @dataclass
@@ -160,134 +185,42 @@ def _stack_grid(stack: LayerStack, depth: float | None, points: int | None) -> n
     return kept if abs(kept[-1] - end) <= WHOLE * stack.depth else np.append(kept, end)
 
 
-# -- the start ------------------------------------------------------------------------------------
-
-
-def read_start(text: str, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Read what --initial says.
-
-    Parameters
-    ----------
-    text : str
-        "identity", a positive number s for s I, or the path of a file with covariance and,
-        optionally, mean.
-    dim : int
-        d.
-
-    Returns
-    -------
-    (mean, covariance) : tuple of (d,) and (d, d) ndarray
-        The mean is zero unless a file says otherwise.
-
-    Raises
-    ------
-    ParameterError, ShapeError
-        If it is none of these, or the file does not hold a covariance of this dimension.
-    OSError
-        If the file cannot be read.
-    """
-    if text == "identity":
-        return np.zeros(dim), np.eye(dim)
-    try:
-        scale = float(text)
-    except ValueError:
-        return _start_from(Path(text), dim)
-    if not 0 <= scale < np.inf:
-        raise ParameterError(f"--initial: expected a scale of at least 0, found {text}")
-    return np.zeros(dim), scale * np.eye(dim)
-
-
-def _start_from(path: Path, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    form = FORMATS.get(path.suffix.lower())
-    if form is None:
-        raise ParameterError(
-            f"--initial: expected identity, a number or a file ending in {listed(FORMATS)}, found "
-            f"{str(path)!r}"
-        )
-    names = ("mean", "covariance")
-    try:
-        with path.open("rb") as stream:
-            entries = read_entries(stream, form, names, "")
-        found = {entry.name: entry for entry in entries if entry.name in names}
-        for entry in found.values():
-            if entry.refusal is not None:
-                raise ParameterError(f"{entry.name}: found {entry.refusal}; {entry.advice}")
-        if "covariance" not in found:
-            raise ParameterError(
-                f"expected covariance ({dim} x {dim}) and, optionally, mean, found "
-                f"{listed(entry.name for entry in entries) or 'nothing'}"
-            )
-        covariance = covariance_matrix(found["covariance"].value, "covariance", dim)
-        if "mean" not in found:
-            return np.zeros(dim), covariance
-        # MATLAB has no vectors, only rows and columns.
-        mean = real_array(found["mean"].value, "mean").reshape(-1)
-        return real_vector(mean, "mean", dim), covariance
-    except GausscontrolError as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
 # -- files and pictures ---------------------------------------------------------------------------
 
 
-def check_output(path: Path, suffixes: Iterable[str] = OUTPUTS) -> None:
-    """Refuse a file that cannot be written before anything is computed.
-
-    Parameters
-    ----------
-    path : Path
-    suffixes : iterable of str, optional
-        What its name may end in.
-
-    Raises
-    ------
-    ParameterError
-        If its suffix is not one of these.
-    OSError
-        If its folder does not exist or it is a folder.
-    """
-    if path.suffix.lower() not in suffixes:
-        raise ParameterError(
-            f"--output: expected a name ending in {listed(suffixes)}, found {str(path)!r}"
-        )
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder", str(path))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, "expected an existing folder, found none; create it", str(path.parent)
-        )
-
-
-def write_run(run: Run, path: Path) -> None:
+def write_run(result: Run, path: Path, force: bool) -> None:
     """Write the trajectory.
 
     Parameters
     ----------
-    run : Run
+    result : Run
         Gets the path.
     path : Path
-        Its suffix, one of `OUTPUTS`, says the format.
+        Its suffix, one of `RUN_FILES`, says the format.
+    force : bool
+        Whether a file that is there may be replaced.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    response = run.response
+    response = result.response
     if path.suffix.lower() == ".csv":
-        path.write_text(_table(response), newline="")
+        content = _table(response).encode()
     else:
-        content: dict[str, Any] = {
+        arrays: dict[str, Any] = {
             "t": response.t,
             "mean": response.mean,
             "covariance": response.covariance,
         }
         if response.blow_up_time is not None:
-            content["blow_up_time"] = response.blow_up_time
+            arrays["blow_up_time"] = response.blow_up_time
         stream = io.BytesIO()
-        FORMATS[path.suffix.lower()].write(stream, content)
-        path.write_bytes(stream.getvalue())
-    run.output = path
+        FORMATS[path.suffix.lower()].write(stream, arrays)
+        content = stream.getvalue()
+    write_file(path, content, force)
+    result.output = path
 
 
 def _table(response: MomentResponse) -> str:
@@ -303,48 +236,48 @@ def _table(response: MomentResponse) -> str:
     return text.getvalue()
 
 
-def draw_run(run: Run, folder: Path) -> None:
+def draw_run(result: Run, folder: Path) -> None:
     """Draw the moments and the ellipses.
 
     Parameters
     ----------
-    run : Run
+    result : Run
         Gets the paths.
     folder : Path
         An existing folder, in which nothing else is touched.
     """
     for name, plot in zip(plots.PICTURES, (plots.moment_plot, plots.ellipse_plot), strict=False):
-        plots.save_picture(folder / name, partial(plot, run.response, title=run.title))
-        run.plots.append(folder / name)
+        plots.save_picture(folder / name, partial(plot, result.response, title=result.title))
+        result.plots.append(folder / name)
 
 
 # -- the report -----------------------------------------------------------------------------------
 
 
-def run_in_words(run: Run) -> str:
+def run_in_words(result: Run) -> str:
     """Return the report for a terminal.
 
     Parameters
     ----------
-    run : Run
+    result : Run
 
     Returns
     -------
     str
     """
-    model, response = run.model, run.response
+    model, response = result.model, result.response
     if isinstance(model, LayerStack):
         kind = f"stack of {len(model)} layers"
     else:
         heads = f"{model.n_heads} head{'s' if model.n_heads > 1 else ''}"
         kind = f"{heads}, {f'layers of depth {model.dt:g}' if model.dt else 'continuous depth'}"
     lines = [
-        f"{run.title}: d = {model.dim}, {kind} ({run.file})",
+        f"{result.title}: d = {model.dim}, {kind} ({result.file})",
         f"{_span(response)}, method {response.method}, rank {response.rank}",
-        f"Sigma {run.seen.text}.",
+        f"Sigma {result.seen.text}.",
     ]
-    written = [] if run.output is None else [f"Wrote {run.output}"]
-    parts = [lines, _table_of(response), [*written, *plot_words(run)]]
+    written = [] if result.output is None else [f"Wrote {result.output}"]
+    parts = [lines, _table_of(response), [*written, *plot_words(result)]]
     return "\n\n".join("\n".join(wrapped(part)) for part in parts if part)
 
 
@@ -367,46 +300,43 @@ def _table_of(response: MomentResponse) -> list[str]:
     return lines
 
 
-def run_as_json(run: Run) -> dict[str, Any]:
-    """Return the report as plain numbers, strings, lists and dicts.
+def run_as_json(result: Run) -> dict[str, Any]:
+    """Return the report as numbers, strings, arrays, lists and dicts.
 
     Parameters
     ----------
-    run : Run
+    result : Run
 
     Returns
     -------
     dict
-        With the keys listed above.
+        All keys of `schema` but the first three.
     """
-    model, response = run.model, run.response
+    model, response = result.model, result.response
     single = isinstance(model, GaussianTransformer)
-    mean, covariance = run.start
-    return plain(
-        {
-            "file": str(run.file),
-            "version": __version__,
-            "model": {
-                "name": model.name if single else None,
-                "dim": model.dim,
-                "dt": model.dt if single else None,
-                "heads": model.n_heads if single else None,
-                "layers": None if single else len(model),
-            },
-            "initial": {"depth": 0.0, "mean": mean, "covariance": covariance},
-            "final": {
-                "depth": response.t[-1],
-                "mean": response.mean[:, -1],
-                "covariance": response.covariance[:, :, -1],
-            },
-            "method": response.method,
-            "rank": response.rank,
-            "points": response.t.size,
-            "outcome": run.seen.outcome,
-            "text": run.seen.text,
-            "escape_depth": response.blow_up_time,
-            "output": None if run.output is None else str(run.output),
-            "plots": [str(path) for path in run.plots],
-            "plots_missing": run.plots_missing,
-        }
-    )
+    mean, covariance = result.start
+    return {
+        "file": str(result.file),
+        "model": {
+            "name": model.name if single else None,
+            "dim": model.dim,
+            "dt": model.dt if single else None,
+            "heads": model.n_heads if single else None,
+            "layers": None if single else len(model),
+        },
+        "initial": {"depth": 0.0, "mean": mean, "covariance": covariance},
+        "final": {
+            "depth": response.t[-1],
+            "mean": response.mean[:, -1],
+            "covariance": response.covariance[:, :, -1],
+        },
+        "method": response.method,
+        "rank": response.rank,
+        "points": response.t.size,
+        "outcome": result.seen.outcome,
+        "text": result.seen.text,
+        "escape_depth": response.blow_up_time,
+        "output": None if result.output is None else str(result.output),
+        "plots": [str(path) for path in result.plots],
+        "plots_missing": result.plots_missing,
+    }

@@ -4,15 +4,12 @@
 
 A stack acts once, so it has no equilibrium of its own: what is certified is said of its layers.
 
-The JSON object has these keys; what does not exist is null:
-
-file, version; stack (dim, layers, depth); layers, a list (index, start, stop, trace_after, which
-is observed, and the keys model to not_certified of the report of one layer); regime, the weakest
-of the layers'; observations, plots, plots_missing and requirement, as in that report.
+The keys of the JSON object are described in `schema`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from gausscontrol import plots
-from gausscontrol._version import __version__
 from gausscontrol.certificates.classify import GLOBAL, REGIMES
 from gausscontrol.cli.findings import Findings, draw_all, settle
 from gausscontrol.cli.observation import Observation, follow, natural_start, stack_depths
@@ -28,14 +24,19 @@ from gausscontrol.cli.report import (
     layer_json,
     observations_json,
     observed_words,
-    plain,
     plot_words,
     wrapped,
 )
+from gausscontrol.cli.streams import working
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["StackFindings", "draw_stack", "investigate_stack", "stack_as_json", "stack_in_words"]
+
+# Traces shown, and rows of the table; JSON has them all.
+LISTED, ROWS = 12, 40
+# A number in a reason: layers whose reasons differ by figures only are drawn together.
+FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 @dataclass
@@ -101,14 +102,17 @@ def investigate_stack(file: Path, stack: LayerStack) -> StackFindings:
     StackFindings
     """
     known: dict[GaussianTransformer, Findings] = {}
-    for layer in stack:
-        if layer not in known:
-            known[layer] = settle(file, layer)
-    layers = [known[layer] for layer in stack]
-    where, start = natural_start(stack[0], layers[0].point)
-    if layers[0].equilibrium is not None:
-        where = f"{where} (* of layer 0)"
-    seen = follow(stack, where, start, stack_depths(stack), layers[-1].point)
+    with working("looking for equilibria and certificates") as say:
+        for i, layer in enumerate(stack):
+            say(f"looking for equilibria and certificates, layer {i + 1} of {len(stack)}")
+            if layer not in known:
+                known[layer] = settle(file, layer)
+        layers = [known[layer] for layer in stack]
+        where, start = natural_start(stack[0], layers[0].point)
+        if layers[0].equilibrium is not None:
+            where = f"{where} (* of layer 0)"
+        say("following a trajectory")
+        seen = follow(stack, where, start, stack_depths(stack), layers[-1].point)
     return StackFindings(file, stack, layers, [seen])
 
 
@@ -153,23 +157,35 @@ def stack_in_words(found: StackFindings) -> str:
         f"({found.file})"
     )
     seen = observed_words(found.observations)
-    traces = ["-" if trace is None else f"{trace:.4g}" for trace in found.traces]
-    seen.append(f"  tr Sigma after each layer: {', '.join(traces)} [x]^2")
+    seen.append(f"  tr Sigma after each layer: {_shortened(found.traces)} [x]^2")
+    seen.append("  A stack acts once. Where it takes a Gaussian of your own:")
+    seen.append(f"    gausscontrol simulate {found.file} --initial START")
     parts = [[heading], _table(found), seen, plot_words(found)]
     return "\n\n".join("\n".join(wrapped(lines)) for lines in parts if lines)
 
 
+def _shortened(traces: list[float | None]) -> str:
+    words = ["-" if trace is None else f"{trace:.4g}" for trace in traces]
+    if len(words) > LISTED:
+        words[LISTED // 2 : -LISTED // 2] = ["..."]
+    return ", ".join(words)
+
+
 def _table(found: StackFindings) -> list[str]:
-    ends = found.stack.boundaries
     rows = [("layer", "depth", "step", "equilibrium", "regime", "rate", "linear")]
-    for i, layer in enumerate(found.layers):
-        depth = f"{ends[i]:.4g} to {ends[i + 1]:.4g}"
-        rows.append((str(i), depth, "layer" if layer.model.dt else "flow", *_cells(layer)))
+    runs = _runs(found.layers)
+    ends = found.stack.boundaries
+    for first, last in runs[:ROWS]:
+        which = str(first) if first == last else f"{first} to {last}"
+        depth = f"{ends[first]:.4g} to {ends[last + 1]:.4g}"
+        rows.append((which, depth, *_cells(found.layers[first])))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["Each layer by itself, as if it acted for ever; rates per unit depth:"]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         lines.append(f"  {'  '.join(cells).rstrip()}")
+    if len(runs) > ROWS:
+        lines.append(f"  and {len(runs) - ROWS} more; --json has them all")
     lines += [
         "  rate: certified; linear: of the linearisation, of the covariance",
         *_reasons(found.layers),
@@ -177,35 +193,62 @@ def _table(found: StackFindings) -> list[str]:
     return lines
 
 
-def _cells(layer: Findings) -> tuple[str, str, str, str]:
-    point = layer.point
+def _runs(layers: list[Findings]) -> list[tuple[int, int]]:
+    """First and last of layers in a row of which the table says the same."""
+    runs: list[tuple[int, int]] = []
+    for i, layer in enumerate(layers):
+        if runs and _cells(layers[runs[-1][0]]) == _cells(layer):
+            runs[-1] = (runs[-1][0], i)
+        else:
+            runs.append((i, i))
+    return runs
+
+
+def _cells(layer: Findings) -> tuple[str, str, str, str, str]:
+    step, point = "layer" if layer.model.dt else "flow", layer.point
     if point is None:
-        return "none", layer.regime, "-", "-"
+        return step, "none", layer.regime, "-", "-"
     kind = f"rank {point.rank}, {point.method}"
     rate = "-" if layer.rate is None else f"{layer.rate:.4g}"
-    return kind, layer.regime, rate, f"{-point.covariance_abscissa:.4g}"
+    return step, kind, layer.regime, rate, f"{-point.covariance_abscissa:.4g}"
 
 
 def _reasons(layers: list[Findings]) -> list[str]:
-    """Say for each layer that is not globally stable why, once for each reason."""
-    reasons: dict[str, list[int]] = {}
+    """Say for the layers that are not globally stable why, once for each kind of reason."""
+    groups: dict[str, list[tuple[int, str]]] = {}
     for i, layer in enumerate(layers):
         if not layer.satisfies(GLOBAL):
             limit = layer.singular_limit
             singular = f"; singular limit of rank {limit.rank}, not certified" if limit else ""
-            reasons.setdefault(f"{layer.why_not(GLOBAL)}{singular}", []).append(i)
-    return [
-        f"  Layer{'s' if len(which) > 1 else ''} {', '.join(map(str, which))} not globally "
-        f"stable: {why}."
-        for why, which in reasons.items()
-    ]
+            why = f"{layer.why_not(GLOBAL)}{singular}"
+            groups.setdefault(FIGURE.sub("#", why), []).append((i, why))
+    lines = []
+    for members in groups.values():
+        which, (_, why) = [i for i, _ in members], members[0]
+        same = all(other == why for _, other in members)
+        figures = "" if same else f" (figures of layer {which[0]})"
+        layer = "Layers" if len(which) > 1 else "Layer"
+        lines.append(f"  {layer} {_spans(which)} not globally stable: {why}{figures}.")
+    return lines
+
+
+def _spans(numbers: list[int]) -> str:
+    """Return increasing numbers with those in a row drawn together, as "0 to 3, 7"."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    texts = (str(a) if a == b else f"{a}{' to ' if b > a + 1 else ', '}{b}" for a, b in spans)
+    return ", ".join(texts)
 
 
 # -- JSON -----------------------------------------------------------------------------------------
 
 
 def stack_as_json(found: StackFindings) -> dict[str, Any]:
-    """Return the report as plain numbers, strings, lists and dicts.
+    """Return the report as numbers, strings, arrays, lists and dicts.
 
     Parameters
     ----------
@@ -214,12 +257,11 @@ def stack_as_json(found: StackFindings) -> dict[str, Any]:
     Returns
     -------
     dict
-        With the keys listed above.
+        All keys of `schema` but the first three and "requirement".
     """
     stack, ends = found.stack, found.stack.boundaries
-    report = {
+    return {
         "file": str(found.file),
-        "version": __version__,
         "stack": {"dim": stack.dim, "layers": len(stack), "depth": stack.depth},
         "layers": [
             {
@@ -236,4 +278,3 @@ def stack_as_json(found: StackFindings) -> dict[str, Any]:
         "plots": [str(path) for path in found.plots],
         "plots_missing": found.plots_missing,
     }
-    return plain(report)

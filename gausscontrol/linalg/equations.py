@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gausscontrol.display import Report
 from gausscontrol.errors import MatrixEquationError, ParameterError
 from gausscontrol.linalg.arrays import real_matrix, symmetric_matrix
 from gausscontrol.linalg.mateqn import sb03md, sg03ad
@@ -47,7 +48,7 @@ BACKENDS: dict[str, tuple[Backend, Backend]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixEquationSolution:
+class MatrixEquationSolution(Report):
     """Solution of a matrix equation, with what its checks measured.
 
     Attributes

@@ -16,16 +16,20 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse
-from cvxpy.constraints.zero import Equality
-from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
 
 from gausscontrol.errors import ParameterError, SolverError
+from gausscontrol.linalg.deferred import Deferred
 from gausscontrol.linalg.symmetric import vech_index
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+else:
+    # It takes a second to import, and most of the package does without.
+    cp = Deferred("cvxpy")
 
 __all__ = [
     "Program",
@@ -55,9 +59,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "CLARABEL": {},
     "SCS": {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 50_000},
 }
-USABLE = (cp.OPTIMAL, cp.OPTIMAL_INACCURATE, cp.USER_LIMIT)
-INFEASIBLE = (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE)
-UNBOUNDED = (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE)
+# Statuses as cvxpy spells them.
+USABLE = ("optimal", "optimal_inaccurate", "user_limit")
+INFEASIBLE = ("infeasible", "infeasible_inaccurate")
+UNBOUNDED = ("unbounded", "unbounded_inaccurate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +345,7 @@ def check_solver(name: Any) -> str:
 
 
 def _solves_semidefinite(solver: str) -> bool:
-    conic = SOLVER_MAP_CONIC.get(solver)
+    conic = cp.reductions.solvers.defines.SOLVER_MAP_CONIC.get(solver)
     # Some take the whole matrix (PSD), some its triangle (SvecPSD).
     return conic is not None and any("PSD" in c.__name__ for c in conic.SUPPORTED_CONSTRAINTS)
 
@@ -403,7 +408,7 @@ def equality_rows(
     (m, N) ndarray, (m,) ndarray
         The Jacobian of a and a(x) at the present values.
     """
-    equalities = [c for c in constraints if isinstance(c, cp.Zero | Equality)]
+    equalities = [c for c in constraints if isinstance(c, cp.Zero | cp.constraints.zero.Equality)]
     size = sum(variable.size for variable in variables)
     rows, values = [np.zeros((0, size))], [np.zeros(0)]
     for expression in (c.expr for c in equalities):

@@ -43,6 +43,10 @@ DAMAGE += (EOFError, OSError, RuntimeError, MemoryError)
 DAMAGE += (MatReadError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError)
 
 
+class _Unlike(ParameterError):
+    """The file is sound and holds no named values."""
+
+
 @dataclass(frozen=True)
 class Format:
     """How files of one suffix are read and written.
@@ -101,6 +105,8 @@ def read_entries(
     stream.seek(0)
     try:
         return form.read(stream, wanted, series)
+    except _Unlike as error:
+        raise ParameterError(f"{error}; {form.again}") from None
     except GausscontrolError:
         raise
     except DAMAGE as error:
@@ -120,9 +126,7 @@ def read_entries(
 def _read_npz(stream: BinaryIO, wanted: Collection[str], series: str) -> list[Entry]:
     archive = np.load(stream, allow_pickle=False)
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ParameterError(
-            "expected a NumPy .npz archive, found one bare array; use numpy.savez(file, A=A, ...)"
-        )
+        raise _Unlike("expected a NumPy .npz archive, found one bare array")
     entries: list[Entry] = []
     records: dict[int, list[Entry]] = {}
     pattern = re.compile(re.escape(series) + "/(0|[1-9][0-9]*)/(.+)", re.DOTALL)
@@ -178,10 +182,7 @@ def _read_json(stream: BinaryIO, wanted: Collection[str], series: str) -> list[E
     # Objects become tuples of pairs, so that a repeated key is seen and none passes for an array.
     pairs = json.load(stream, object_pairs_hook=tuple, parse_int=float)
     if not isinstance(pairs, tuple):
-        raise ParameterError(
-            f"expected a JSON object with named values, found {_json_kind(type(pairs))}; "
-            'write {"A": ..., "B": ..., "V": ...}'
-        )
+        raise _Unlike(f"expected a JSON object with named values, found {_json_kind(type(pairs))}")
     return [
         _json_series(name, value, wanted) if name == series else _json_entry(name, value, wanted)
         for name, value in pairs
@@ -245,7 +246,10 @@ def _json_text(value: Any, indent: str) -> str:
 
 FORMATS = {
     ".npz": Format(
-        "a NumPy .npz archive", _read_npz, _write_npz, "write it with save_model or numpy.savez"
+        "a NumPy .npz archive",
+        _read_npz,
+        _write_npz,
+        "write it with save_model, or with numpy.savez(file, A=A, ...)",
     ),
     ".mat": Format(
         "a MATLAB .mat file",
@@ -254,5 +258,10 @@ FORMATS = {
         "write it with save_model, or in MATLAB or Octave with save(..., '-v7')",
         matlab=True,
     ),
-    ".json": Format("a JSON file", _read_json, _write_json, "write it with save_model"),
+    ".json": Format(
+        "a JSON file",
+        _read_json,
+        _write_json,
+        'write it with save_model, or write {"A": ..., "B": ..., "V": ...}',
+    ),
 }

@@ -12,6 +12,8 @@ complex states pass through, so that tests can use the complex step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -164,6 +166,25 @@ def read_moments(value: ArrayLike | tuple, name: str, dim: int) -> tuple[np.ndar
     return mean, covariance_matrix(covariance, f"{name} covariance", dim)
 
 
+class _Packing(NamedTuple):
+    # Between a packed state and the d x (d + 1) matrix [Sigma, mu]: `both` takes the one to the
+    # other, `low` takes mu and the lower triangle back, `high` the triangle mirrored.
+    both: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@lru_cache(maxsize=64)
+def _packing(dim: int) -> _Packing:
+    index, mean = vech_index(dim), np.arange(dim)
+    both = np.column_stack([dim + index.full.reshape(dim, dim), mean])
+    low = np.concatenate([mean * (dim + 1) + dim, index.rows * (dim + 1) + index.columns])
+    packing = _Packing(both, low, index.columns * (dim + 1) + index.rows)
+    for array in packing:
+        array.flags.writeable = False
+    return packing
+
+
 class MomentField:
     """Right side and Jacobians of the moment system for fixed parameters.
 
@@ -184,8 +205,9 @@ class MomentField:
         self.dim = A.shape[0]
         self._tilted = bool(k.any())
         index = vech_index(self.dim)
-        self._low, self._high = index.low, index.high
+        self._low = index.low
         self._full = index.full.reshape(self.dim, self.dim)
+        self._packing = _packing(self.dim)
 
     @classmethod
     def of(cls, model: GaussianTransformer) -> MomentField:
@@ -223,19 +245,26 @@ class MomentField:
 
     def covariance_form(self, x: np.ndarray) -> np.ndarray:
         """Return x' (or x+) for x = (mu, vech Sigma)."""
+        if self.dt:
+            return self._layer(x)
+        # One product M [Sigma, mu] serves both moments: every call saved counts when d is small.
+        dim, index = self.dim, self._packing
+        both = x.take(index.both)
+        S = both[:, :dim]
+        product = self.drift(S) @ both
+        out = product.take(index.low)
+        out[dim:] += product.take(index.high)
+        rate = self.heads.total @ x[:dim] + self.b
+        out[:dim] += rate + self.heads.tilt(S, self.k) if self._tilted else rate
+        return out
+
+    def _layer(self, x: np.ndarray) -> np.ndarray:
         dim, dt = self.dim, self.dt
         mean, S = x[:dim], x[dim:].take(self._full)
-        M = self.A + self.heads.attention(S)
-        out = np.empty(x.shape, dtype=M.dtype)
-        if dt:
-            D = np.eye(dim) + dt * M
-            out[:dim] = mean + dt * self.mean_rate(mean, S, M)
-            out[dim:] = (D @ S @ D.T).take(self._low)
-        else:
-            product = (M @ S).reshape(-1)
-            out[:dim] = self.mean_rate(mean, S, M)
-            np.add(product.take(self._low), product.take(self._high), out=out[dim:])
-        return out
+        M = self.drift(S)
+        D = np.eye(dim) + dt * M
+        mean = mean + dt * self.mean_rate(mean, S, M)
+        return np.concatenate([mean, (D @ S @ D.T).take(self._low)])
 
     def polynomial(self) -> Callable[[np.ndarray], np.ndarray]:
         """Return `covariance_form` at continuous depth as x -> c + (J + K x / 2) x.
@@ -271,7 +300,10 @@ class MomentField:
 
     def covariance_jacobian(self, S: np.ndarray) -> np.ndarray:
         """Return d vech(Sigma') / d vech(Sigma), or that of vech(Sigma+), at S (Theory 2.1)."""
-        M, V, products = self.drift(S), self.heads.V, self.heads.products(S)
+        return self._covariance_jacobian(S, self.drift(S))
+
+    def _covariance_jacobian(self, S: np.ndarray, M: np.ndarray) -> np.ndarray:
+        V, products = self.heads.V, self.heads.products(S)
         if self.dt:
             D = np.eye(self.dim) + self.dt * M
             return symmetric_operator(
@@ -287,9 +319,10 @@ class MomentField:
         """Return the Jacobian of `covariance_form`; block upper triangular (Theory 2.3)."""
         dim = self.dim
         mean, S = x[:dim], x[dim:].take(self._full)
-        block = self.covariance_jacobian(S)
+        M = self.drift(S)
+        block = self._covariance_jacobian(S, M)
         out = np.zeros((x.size, x.size), dtype=block.dtype)
-        out[:dim, :dim] = self._mean_by_mean(S)
+        out[:dim, :dim] = self._mean_matrix(M)
         out[:dim, dim:] = self._mean_by_covariance(mean)
         out[dim:, dim:] = block
         return out
@@ -299,16 +332,16 @@ class MomentField:
         dim = self.dim
         mean, L = x[:dim], x[dim:].reshape(dim, -1)
         rank = L.shape[1]
-        S = L @ L.T
+        M = self.drift(L @ L.T)
         gain = self.dt or 1.0
-        block = np.kron(self.drift(S), np.eye(rank))
+        block = np.kron(M, np.eye(rank))
         for V, BL in zip(self.heads.V, self.heads.products(L), strict=True):
             block = block + np.kron(V, (L.T @ BL).T)
             # V L dL^T (B L): entry (i, a) over (p, q) is (V L)[i, q] (B L)[p, a].
             block = block + np.einsum("iq,pa->iapq", V @ L, BL).reshape(block.shape)
         by_factor = self._mean_by_factor(mean, L)
         out = np.zeros((x.size, x.size), dtype=block.dtype)
-        out[:dim, :dim] = self._mean_by_mean(S)
+        out[:dim, :dim] = self._mean_matrix(M)
         out[:dim, dim:] = by_factor
         out[dim:, dim:] = gain * block
         if self.dt:
@@ -316,7 +349,10 @@ class MomentField:
         return out
 
     def _mean_by_mean(self, S: np.ndarray) -> np.ndarray:
-        matrix = self.drift(S) + self.heads.total
+        return self._mean_matrix(self.drift(S))
+
+    def _mean_matrix(self, M: np.ndarray) -> np.ndarray:
+        matrix = M + self.heads.total
         return np.eye(self.dim) + self.dt * matrix if self.dt else matrix
 
     def _tilts(self, mean: np.ndarray) -> np.ndarray:
@@ -372,12 +408,13 @@ class MomentField:
         ]
         if not columns:
             return np.zeros((dim + rows, 0))
-        return (self.dt or 1.0) * np.concatenate(columns, axis=1)
+        block = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+        return self.dt * block if self.dt else block
 
     def _input_columns(self, name, mean, S, spread, rows) -> Iterator[np.ndarray]:
         dim = self.dim
         if name == "b":
-            yield np.concatenate([np.eye(dim), np.zeros((rows, dim))])
+            yield np.eye(dim + rows, dim)
         elif name == "k":
             for V in self.heads.V:
                 yield np.concatenate([V @ S, np.zeros((rows, dim))])

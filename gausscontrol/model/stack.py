@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_vector
+from gausscontrol.model import notation
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["LayerStack"]
+__all__ = ["LayerStack", "check_single_model"]
 
 
 class LayerStack(Sequence):
@@ -131,6 +132,40 @@ class LayerStack(Sequence):
             f"<LayerStack of {len(self)} {kind} {layers}, d = {self.dim}, "
             f"{'/'.join(map(str, heads))} {'head' if heads == [1] else 'heads'}, "
             f"depth {self.depth:g}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return notation.stack_html(self)
+
+    def _repr_latex_(self) -> str:
+        return notation.stack_latex(self)
+
+
+def check_single_model(value: Any, argument: str = "model") -> None:
+    """Refuse anything but one model.
+
+    Parameters
+    ----------
+    value : object
+    argument : str, optional
+        Its name, for the message.
+
+    Raises
+    ------
+    ParameterError
+        If it is no GaussianTransformer. Of a stack, which acts once and settles nowhere, the
+        message says what can be done with it.
+    """
+    if isinstance(value, LayerStack):
+        many = "1 layer" if len(value) == 1 else f"{len(value)} layers"
+        raise ParameterError(
+            f"{argument}: expected a GaussianTransformer, found LayerStack ({many}), which acts "
+            "once; take a layer, stack[i], or follow all with moment_response(stack, ...)"
+        )
+    if not isinstance(value, GaussianTransformer):
+        raise ParameterError(
+            f"{argument}: expected a GaussianTransformer, found {type(value).__name__}; "
+            "make one with gausscontrol.GaussianTransformer(A, B, V)"
         )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix, whitening
+from gausscontrol.model import notation
 from gausscontrol.model.heads import DenseHeads
 from gausscontrol.model.parameters import (
     read_heads,
@@ -551,6 +552,12 @@ class GaussianTransformer:
             for key in ("A", "B", "V")
         )
         return f"<GaussianTransformer {label}d = {self.dim}, {heads}, {depth}{tail}; {norms}>"
+
+    def _repr_html_(self) -> str:
+        return notation.model_html(self)
+
+    def _repr_latex_(self) -> str:
+        return notation.model_latex(self)
 
 
 def _rebuild(A, heads, b, k, dt, name) -> GaussianTransformer:

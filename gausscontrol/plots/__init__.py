@@ -9,6 +9,7 @@ from gausscontrol.plots.ellipses import ellipse_plot
 from gausscontrol.plots.figures import save_picture
 from gausscontrol.plots.moments import moment_plot
 from gausscontrol.plots.phase import phase_plot
+from gausscontrol.plots.regime_map import regime_map
 from gausscontrol.plots.region import region_plot
 from gausscontrol.plots.spectrum import spectrum_plot
 from gausscontrol.plots.steering import steering_plot
@@ -20,6 +21,7 @@ __all__ = [
     "ellipse_plot",
     "moment_plot",
     "phase_plot",
+    "regime_map",
     "region_plot",
     "save_picture",
     "spectrum_plot",

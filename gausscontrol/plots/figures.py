@@ -23,6 +23,7 @@ from matplotlib.legend import Legend
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.systems.response import MomentResponse
+from gausscontrol.tokens.response import TokenResponse
 
 __all__ = [
     "ABOVE",
@@ -159,6 +160,11 @@ def equilibrium_label(equilibrium: Equilibrium | None) -> str:
 
 def check_response(resp: Any) -> None:
     """Refuse anything but a MomentResponse."""
+    if isinstance(resp, TokenResponse):
+        raise ParameterError(
+            "resp: expected a MomentResponse, found a TokenResponse; pass it to token_plot, or its "
+            "attribute gaussian here"
+        )
     if not isinstance(resp, MomentResponse):
         raise ParameterError(
             f"resp: expected a MomentResponse, found {type(resp).__name__}; "

@@ -25,6 +25,7 @@ from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import symmetrise
 from gausscontrol.model.moments import MomentField
+from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.plots.figures import (
     ABOVE,
@@ -342,11 +343,7 @@ def _is_stable(equilibrium: Equilibrium) -> bool:
 
 
 def _check_model(model: Any) -> None:
-    if not isinstance(model, GaussianTransformer):
-        raise ParameterError(
-            f"model: expected a GaussianTransformer, found {type(model).__name__}; "
-            "make one with gausscontrol.GaussianTransformer(A, B, V)"
-        )
+    check_single_model(model)
     if model.dim > 2:
         raise ShapeError(
             f"model: expected d = 1 or 2, found d = {model.dim}; plot a response with moment_plot "

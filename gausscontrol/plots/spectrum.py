@@ -88,10 +88,9 @@ def spectrum_plot(
     _check_certificate(certificate, analysis)
     figure, axes, own = open_axes(ax, 1)
     axis = axes[0, 0]
-    dim = analysis.model.dim
     poles = {
-        "covariance poles": np.linalg.eigvals(analysis.system.A[dim:, dim:]),
-        "mean poles": np.linalg.eigvals(analysis.system.A[:dim, :dim]),
+        "covariance poles": analysis.covariance_poles,
+        "mean poles": analysis.mean_poles,
     }
     every = np.concatenate(list(poles.values()))
     size = 6.5 if every.size <= CROWD else 3.5

@@ -11,13 +11,15 @@ import control as ct
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gausscontrol.errors import ParameterError
 from gausscontrol.plots.figures import (
+    alarm,
     finish,
     legend_of,
-    mark_escape,
     open_axes,
     palette,
     set_title,
@@ -40,9 +42,11 @@ def token_plot(
     """Plot tokens along the depth beside the Gaussian system.
 
     Above, the eigenvalues of the sample covariance as dots, those of the Gaussian system as lines,
-    of more than four the largest, the median and the smallest. In the middle, the W2 gap between
-    both over the spread of the tokens. Below, the logits' standard deviation, the effective sample
-    fraction and the effective rank over d. A vertical line marks where the Gaussian system escapes.
+    of more than four the largest, the median and the smallest that are not rounding. In the middle,
+    the W2 gap between both over the spread of the tokens. Below, the logits' standard deviation,
+    the effective sample fraction, the effective rank over d and the mean cosine; the axis is
+    logarithmic beyond 1 where logits exceed 10. A vertical line marks where the Gaussian system
+    escapes.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ def token_plot(
     >>> response = gct.tokens.TokenTransformer(model).simulate(tokens, np.linspace(0, 2, 9))
     >>> plot = gct.token_plot(response)
     >>> [axes.get_ylabel() for axes in plot.axes[:, 0]]
-    ['eigenvalues [x]$^2$', 'W2 gap / spread', 'share, logits']
+    ['eigenvalues [x]$^2$', 'W2 gap / spread', 'logit sd, fractions']
     >>> plt.close(plot.figure)
     """
     if not isinstance(token_response, TokenResponse):
@@ -86,6 +90,9 @@ def token_plot(
             "make one with TokenTransformer(model).simulate(tokens, timepts)"
         )
     figure, axes, own = open_axes(ax, 3)
+    if own and isinstance(figure, Figure) and figure.get_layout_engine() is None:
+        # Legends stand beside the axes.
+        figure.set_layout_engine("constrained")
     upper, middle, lower = axes[:, 0]
     lines = np.empty((3, 1), dtype=object)
     lines[0, 0] = _draw_spectra(upper, token_response)
@@ -93,11 +100,10 @@ def token_plot(
     lines[2, 0] = _draw_shares(lower, token_response)
     upper.set_ylabel("eigenvalues [x]$^2$")
     middle.set_ylabel("W2 gap / spread")
-    lower.set_ylabel("share, logits")
+    lower.set_ylabel("logit sd, fractions")
     lower.set_xlabel("depth t")
     for axis in (upper, middle, lower):
-        if token_response.gaussian is not None:
-            mark_escape(axis, token_response.gaussian)
+        _mark_escape(axis, token_response, named=axis is upper)
         axis.set_xlim(token_response.t[0], token_response.t[-1])
         finish(axis)
     for axis in (upper, middle):
@@ -116,11 +122,37 @@ def _default_title(resp: TokenResponse) -> str:
     return f"{resp.count} tokens, d = {resp.mean.shape[0]}{causal}{normalised}"
 
 
-def _chosen(dim: int) -> list[tuple[int, str]]:
+def _chosen(dim: int, rank: int) -> list[tuple[int, str]]:
     """Return which eigenvalues are drawn, from the largest, and what they are called."""
     if dim <= FEW:
         return [(i, r"$\lambda$" if dim == 1 else rf"$\lambda$[{i}]") for i in range(dim)]
-    return [(0, "largest"), (dim // 2, "median"), (dim - 1, "smallest")]
+    if rank <= FEW:
+        return [(i, rf"$\lambda$[{i}] of {dim}") for i in range(rank)]
+    among = "" if rank == dim else f" of {rank}"
+    return [(0, "largest"), (rank // 2, f"median{among}"), (rank - 1, f"smallest{among}")]
+
+
+def _mark_escape(axis: Axes, resp: TokenResponse, *, named: bool) -> None:
+    if resp.gaussian is None or resp.gaussian.blow_up_time is None:
+        return
+    depth = resp.gaussian.blow_up_time
+    label = f"Gaussian system\nescapes at {depth:.5g}" if named else None
+    axis.axvline(depth, color=alarm(), linestyle="--", linewidth=1.2, label=label)
+
+
+def _plain_logarithmic(axis: Axes) -> None:
+    # Few ticks, without powers of ten.
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    narrow = high < 30 * low
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=6))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _say(axis: Axes, text: str) -> None:
+    axis.text(0.5, 0.5, text, ha="center", va="center", transform=axis.transAxes)
+    axis.set_yticks([])
 
 
 def _spectrum(covariance: np.ndarray) -> np.ndarray:
@@ -132,7 +164,8 @@ def _draw_spectra(axis: Axes, resp: TokenResponse) -> list[Line2D]:
     floor = LOG_FLOOR * tokens[0].max()
     stride = max(1, resp.t.size // DOTS)
     lines = []
-    for n, (i, name) in enumerate(_chosen(len(tokens))):
+    rank = int((tokens > floor).any(axis=1).sum())
+    for n, (i, name) in enumerate(_chosen(len(tokens), rank)):
         color = colors[n % len(colors)]
         shown = np.where(tokens[i] > floor, tokens[i], np.nan)
         lines += axis.plot(
@@ -142,27 +175,36 @@ def _draw_spectra(axis: Axes, resp: TokenResponse) -> list[Line2D]:
             values = _spectrum(resp.gaussian.covariance)[i]
             shown = np.where(values > floor, values, np.nan)
             lines += axis.plot(resp.gaussian.t, shown, color=color, linewidth=1.2)
-    axis.set_yscale("log")
-    # The axis is that of the tokens; a Gaussian that escapes leaves through the top.
-    visible = tokens[tokens > floor]
-    if visible.size:
-        axis.set_ylim(visible.min() / 2, 3 * visible.max())
     proxy = {"color": mpl.rcParams["text.color"], "markersize": 3.5}
     axis.plot([], [], "o", label="tokens", **proxy)
     if resp.gaussian is not None:
-        axis.plot([], [], "-", linewidth=1.2, label="Gaussian system", **proxy)
+        without = "\nwithout mask and norm" if resp.causal or resp.layer_norm else ""
+        axis.plot([], [], "-", linewidth=1.2, label=f"Gaussian system{without}", **proxy)
+    # The axis is that of the tokens; a Gaussian that escapes leaves through the top.
+    visible = tokens[tokens > floor]
+    if not visible.size:
+        _say(axis, "tokens are one point")
+        return lines
+    axis.set_ylim(visible.min() / 2, 3 * visible.max())
+    _plain_logarithmic(axis)
     return lines
 
 
 def _draw_gap(axis: Axes, resp: TokenResponse) -> list[Line2D]:
     if resp.relative_gap is None:
-        axis.text(0.5, 0.5, "no closure of this part", ha="center", transform=axis.transAxes)
+        closed = resp.no_gaussian.startswith("it ")
+        _say(axis, "no Gaussian system" if closed else "no closure of this part")
         return []
     gap = resp.relative_gap
     # Zero at the start has no place on a logarithmic axis, nor has infinity past an escape.
-    shown = np.where((gap > LOG_FLOOR) & np.isfinite(gap), gap, np.nan)
-    axis.set_yscale("log")
-    return axis.plot(resp.t, shown, color=palette()[0])
+    visible = (gap > LOG_FLOOR) & np.isfinite(gap)
+    if not visible.any():
+        _say(axis, "none")
+        return []
+    lines = axis.plot(resp.t, np.where(visible, gap, np.nan), color=palette()[0])
+    axis.set_ylim(gap[visible].min() / 1.5, 1.5 * gap[visible].max())
+    _plain_logarithmic(axis)
+    return lines
 
 
 def _draw_shares(axis: Axes, resp: TokenResponse) -> list[Line2D]:
@@ -178,4 +220,12 @@ def _draw_shares(axis: Axes, resp: TokenResponse) -> list[Line2D]:
         lines += axis.plot(resp.t, values, color=colors[n % len(colors)], label=name)
     if resp.logit_std.max() > 10:
         axis.set_yscale("symlog", linthresh=1.0)
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.annotate(
+            "logarithmic above 1",
+            (0.01, 0.97),
+            xycoords="axes fraction",
+            va="top",
+            fontsize="small",
+        )
     return lines

@@ -21,6 +21,7 @@ from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
 from gausscontrol.linalg.lmi import check_solver
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.parameters import read_heads, read_layer_depth
+from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["FREE", "Request", "read_request"]
@@ -214,11 +215,7 @@ def _read_free(free: Any) -> tuple[str, ...]:
 def _read_initial(initial: Any, dim: int) -> GaussianTransformer | None:
     if initial is None:
         return None
-    if not isinstance(initial, GaussianTransformer):
-        raise ParameterError(
-            f"initial: expected a GaussianTransformer, found {type(initial).__name__}; "
-            "make one with gausscontrol.GaussianTransformer(A, B, V)"
-        )
+    check_single_model(initial, "initial")
     if initial.dim != dim:
         raise ShapeError(
             f"initial: expected d = {dim} as in the target, found d = {initial.dim}; "

@@ -11,6 +11,7 @@ from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.newton import scaled_residual
 from gausscontrol.certificates.base import Certificate
 from gausscontrol.certificates.local import LocalStability
+from gausscontrol.display import Report
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
@@ -31,7 +32,7 @@ WRITTEN_DOWN = "explicit"
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class Design(Report):
     """Parameters that provably attract every Gaussian to a target.
 
     Attributes

@@ -18,6 +18,7 @@ import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gausscontrol.display import Report
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.model.stack import LayerStack
@@ -39,7 +40,7 @@ UNITS = {"b": "x/t", "A": "1/t", "V": "1/t", "B": "1/x^2"}
 
 
 @dataclass(frozen=True, eq=False)
-class SteeringPlan:
+class SteeringPlan(Report):
     """Depth-varying parameters that turn one Gaussian into another.
 
     Made by `steer`.

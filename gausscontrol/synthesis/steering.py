@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.bures import ranked_factor
+from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.synthesis.actuators import ACTUATORS, Actuation
 from gausscontrol.synthesis.curves import UserPath
@@ -148,11 +149,7 @@ def _nominal(model: Any, actuators: str, ends: Ends, duration: float) -> Gaussia
         B = one * (rank / np.sum(ends.L0**2) if rank else 1.0) if actuators == "attention" else zero
         V = one / duration if actuators == "keys" else zero
         return GaussianTransformer(zero, B, V)
-    if not isinstance(model, GaussianTransformer):
-        raise ParameterError(
-            f"model: expected a GaussianTransformer, found {type(model).__name__}; "
-            "make one with gausscontrol.GaussianTransformer(A, B, V)"
-        )
+    check_single_model(model)
     if model.dim != dim:
         raise ShapeError(
             f"model: expected dimension {dim} as in start, found {model.dim}; "

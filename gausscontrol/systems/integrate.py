@@ -16,11 +16,13 @@ always, and its restarts at kinks of the input begin at order one.)
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.integrate import DOP853, RK23, OdeSolver, Radau
+from scipy.linalg.lapack import dpotrf
 
 from gausscontrol.errors import IntegrationError
 from gausscontrol.linalg.symmetric import vech_index
@@ -76,14 +78,17 @@ class CovarianceFlow:
         self.field_at, self.dim, self._floor = field_at, dim, HANDOVER_FLOOR * floor
         self.size = dim + dim * (dim + 1) // 2
         self._full = vech_index(dim).full.reshape(dim, dim)
-        self._polynomial = None
-        if constant and dim <= POLYNOMIAL_DIM:
-            self._polynomial = field_at(0.0).polynomial()
+        self._diagonal = dim + self._full.diagonal()
+        self._constant = None
+        if constant:
+            field = field_at(0.0)
+            small = dim <= POLYNOMIAL_DIM
+            self._constant = field.polynomial() if small else field.covariance_form
 
     def rate(self, t: float, y: np.ndarray) -> np.ndarray:
         """Return y'."""
-        if self._polynomial is not None:
-            return self._polynomial(y)
+        if self._constant is not None:
+            return self._constant(y)
         return self.field_at(t).covariance_form(y)
 
     def jacobian(self, t: float, y: np.ndarray) -> np.ndarray:
@@ -96,7 +101,7 @@ class CovarianceFlow:
 
     def trace(self, y: np.ndarray) -> float:
         """Return tr Sigma."""
-        return float(y[self.dim : self.size].take(self._full.diagonal()).sum())
+        return float(y.take(self._diagonal).sum())
 
     def trace_rate(self, y: np.ndarray, rate: np.ndarray) -> float:
         """Return (tr Sigma)', given y'."""
@@ -105,6 +110,11 @@ class CovarianceFlow:
     def is_degenerate(self, y: np.ndarray) -> bool:
         """Tell whether Sigma is too close to singular for this form."""
         S = self.covariance(y)
+        # A Cholesky factor of what exceeds a stricter bound is had for a tenth of eigenvalues.
+        excess = S.copy()
+        excess.reshape(-1)[:: self.dim + 1] -= max(HANDOVER_RATIO * S.trace(), self._floor)
+        if dpotrf(excess)[1] == 0:
+            return False
         if not np.isfinite(S).all():
             return False
         values = np.linalg.eigvalsh(S)
@@ -293,7 +303,7 @@ def integrate(
                 wanted = int(np.searchsorted(times, escape.depth - escape.remaining))
         if escape is None:
             _check_progress(stepper, advanced, end)
-        if advanced:
+        if advanced and done < times.size and stepper.t >= times[done]:
             reached = min(int(np.searchsorted(times, stepper.t, side="right")), wanted)
             samples[:, done:reached] = stepper.interpolate(times[done:reached])
             done = max(done, reached)
@@ -312,11 +322,12 @@ class _Stepper:
         self._flow, self._options = flow, {"rtol": rtol, "atol": atol}
         inner = np.empty(0) if knots is None else knots[(knots > start) & (knots < end)]
         self._bounds = iter([*inner, end])
-        self._landings = landings
+        self._landings = landings.tolist()
         self._name = solver or "DOP853"
         self._trial = _Trial() if solver is None and state.size <= RADAU_STATES else None
         self._spent = 0  # work of the solvers closed so far
         self.steps, self.t, self.y = 0, start, np.array(state, dtype=float)
+        self.largest = 0.0  # entry of the last step, in size
         with np.errstate(all="ignore"):
             if not np.isfinite(flow.rate(start, self.y)).all():
                 raise IntegrationError(
@@ -342,15 +353,16 @@ class _Stepper:
             self._solver.step()
             self.steps += 1
             moved = self._solver.t > self.t and self._solver.status != "failed"
-            if not (moved and np.isfinite(self._solver.y).all()):
+            self.largest = np.abs(self._solver.y).max()
+            if not (moved and self.largest < np.inf):  # NaN is not
                 return False
             self.t, self.y = self._solver.t, self._solver.y.copy()
             return True
 
     def _aim(self) -> None:
         # Make the solver land on the next sample, in equal steps no longer than it proposes.
-        solver, position = self._solver, np.searchsorted(self._landings, self.t, side="right")
-        if position == self._landings.size:
+        solver, position = self._solver, bisect_right(self._landings, self.t)
+        if position == len(self._landings):
             return
         solver.t_bound = min(self._landings[position], self._bound)
         solver.status = "running"
@@ -358,7 +370,7 @@ class _Stepper:
         solver.h_abs = gap / np.ceil(gap / solver.h_abs) if solver.h_abs < gap else gap
 
     def interpolate(self, times: np.ndarray) -> np.ndarray:
-        if times.size == 0 or times[0] == self.t:
+        if times[0] == self.t:
             return np.repeat(self.y[:, None], times.size, axis=1)
         return self._solver.dense_output()(times)
 
@@ -410,7 +422,7 @@ class _Trial:
 
 
 def _check_progress(stepper: _Stepper, advanced: bool, end: float) -> None:
-    if advanced and np.abs(stepper.y).max() < OVERFLOW:
+    if advanced and stepper.largest < OVERFLOW:
         return
     cause = (
         f"the state exceeds {OVERFLOW:g}, by growth that is not a finite escape"

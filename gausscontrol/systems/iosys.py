@@ -22,6 +22,7 @@ from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.moments import MomentField, read_moments
+from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.arguments import (
     FORMS,
@@ -135,11 +136,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         state_prefix: str = "",
         **kwargs: Any,
     ) -> None:
-        if not isinstance(model, GaussianTransformer):
-            raise ParameterError(
-                f"model: expected a GaussianTransformer, found {type(model).__name__}; "
-                "make one with gausscontrol.GaussianTransformer(A, B, V)"
-            )
+        check_single_model(model)
         if "dt" in kwargs and kwargs.pop("dt") != model.dt:
             raise ParameterError(
                 f"dt: expected the model's own dt = {model.dt:g}; "
@@ -465,8 +462,8 @@ class MomentSystem(ct.NonlinearIOSystem):
 
     def _derivatives(self, field, x) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.form == "covariance":
-            C = np.eye(self.nstates)
-            return field.jacobian(x), field.input_jacobian(x, self.channels), C[self._rows]
+            C = np.eye(self.nstates) if self._whole_state else np.eye(self.nstates)[self._rows]
+            return field.jacobian(x), field.input_jacobian(x, self.channels), C
         return (
             field.factor_jacobian(x),
             field.factor_input_jacobian(x, self.channels),

@@ -16,6 +16,7 @@ import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gausscontrol.display import Report
 from gausscontrol.errors import BlowUpWarning, ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import factor, vech_index
@@ -30,7 +31,7 @@ from gausscontrol.systems.trajectory import Solution, Task, solve
 __all__ = ["MomentResponse", "build_response", "moment_response"]
 
 
-class MomentResponse(ct.TimeResponseData):
+class MomentResponse(Report, ct.TimeResponseData):
     """Response of a moment system, with the moments as matrices.
 
     A `ct.TimeResponseData`, so it plots, slices and unpacks like any other, with more attributes.

@@ -1,6 +1,7 @@
 """Tokens and nonlinear feed-forward parts: what the Gaussian system is a model of."""
 
 from gausscontrol.tokens.closure import ClosureSystem, closure_system
+from gausscontrol.tokens.distance import GaussianDistance, gaussian_distance
 from gausscontrol.tokens.estimate import GapEstimate, gap_estimate
 from gausscontrol.tokens.feedforward import Closure, FeedForward
 from gausscontrol.tokens.gap import Gap
@@ -17,6 +18,7 @@ __all__ = [
     "FeedForward",
     "Gap",
     "GapEstimate",
+    "GaussianDistance",
     "Gaussianity",
     "MimeticSigns",
     "PretrainedLayer",
@@ -24,6 +26,7 @@ __all__ = [
     "TokenTransformer",
     "closure_system",
     "gap_estimate",
+    "gaussian_distance",
     "mardia",
     "mimetic_signs",
     "read_layers",

@@ -58,6 +58,9 @@ class Activation:
     name : str
     derivatives : callable
         (z, order) -> list of act, act', ..., up to the order (at most 4, and 1 for ReLU).
+    bent : callable
+        (z, side) -> act less an affine function of z, which vanishes where z has the sign of side
+        and is large.
     means : callable or None
         (m, s, order) -> (order + 1, units) closed form of a_0, a_1, ...
     coefficients : callable or None
@@ -72,6 +75,7 @@ class Activation:
 
     name: str
     derivatives: Callable[[np.ndarray, int], list[np.ndarray]]
+    bent: Callable[[np.ndarray, np.ndarray], np.ndarray]
     means: Callable[[np.ndarray, np.ndarray, int], np.ndarray] | None = None
     coefficients: Callable[[np.ndarray, np.ndarray, int], np.ndarray] | None = None
     kinked: bool = False
@@ -343,15 +347,55 @@ def _gelu_tanh_derivatives(z, order):
     return out + [(y * T[k] + k * T[k - 1]) / 2 for k in range(2, order + 1)]
 
 
+# -- act less what it tends to --------------------------------------------------------------------
+
+
+def _mirrored(derivatives):
+    # ReLU and its smooth relatives are z plus their own value at -z.
+    return lambda z, side: derivatives(-side * z, 0)[0]
+
+
+def _saturated(gain: float):
+    # gain expit(gain z) up to a constant.
+    return lambda z, side: -side * gain * expit(-side * gain * z)
+
+
+def _straight(z, side):
+    return np.zeros_like(z)
+
+
 ACTIVATIONS = {
     each.name: each
     for each in (
-        Activation("relu", _relu_derivatives, _relu_means, _relu_coefficients, kinked=True),
-        Activation("gelu", _gelu_derivatives, _gelu_means, _gelu_coefficients),
-        Activation("gelu_tanh", _gelu_tanh_derivatives, strip=2.7, support=10.0),
-        Activation("tanh", _tanh_derivatives),
-        Activation("sigmoid", _sigmoid_derivatives, strip=np.pi, support=40.0),
-        Activation("silu", _silu_derivatives, strip=np.pi, support=44.0),
-        Activation("identity", _identity_derivatives, _identity_means, _identity_coefficients),
+        Activation(
+            "relu",
+            _relu_derivatives,
+            _mirrored(_relu_derivatives),
+            _relu_means,
+            _relu_coefficients,
+            kinked=True,
+        ),
+        Activation(
+            "gelu",
+            _gelu_derivatives,
+            _mirrored(_gelu_derivatives),
+            _gelu_means,
+            _gelu_coefficients,
+        ),
+        Activation(
+            "gelu_tanh",
+            _gelu_tanh_derivatives,
+            _mirrored(_gelu_tanh_derivatives),
+            strip=2.7,
+            support=10.0,
+        ),
+        Activation("tanh", _tanh_derivatives, _saturated(2.0)),
+        Activation("sigmoid", _sigmoid_derivatives, _saturated(1.0), strip=np.pi, support=40.0),
+        Activation(
+            "silu", _silu_derivatives, _mirrored(_silu_derivatives), strip=np.pi, support=44.0
+        ),
+        Activation(
+            "identity", _identity_derivatives, _straight, _identity_means, _identity_coefficients
+        ),
     )
 }

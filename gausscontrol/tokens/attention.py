@@ -17,14 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 from gausscontrol.model.heads import FactoredHeads, Heads
+from gausscontrol.tokens.statistics import some_of
 
-__all__ = ["effective_fraction", "logit_deviation", "softmax_attention"]
+__all__ = ["effective_fraction", "logit_deviation", "masked_deviation", "softmax_attention"]
 
 # Queries and keys of one block; its logits stay in the cache of one core.
 QUERIES, KEYS = 256, 1024
 # Logits up to this size go into the exponential as they are.
 SAFE_LOGIT = 300.0
-# Queries whose weights are looked at, spread evenly over the tokens.
+# Queries whose weights are looked at, drawn from the tokens.
 SAMPLED_QUERIES = 512
 # Logits held at once when the weights of a query are needed together.
 CHUNK = 4_000_000
@@ -94,34 +95,57 @@ def effective_fraction(
     -------
     (h,) ndarray
         One for a head without values, which averages nothing. At most 512 queries are looked at,
-        spread evenly over the tokens.
+        drawn from the tokens.
 
     Notes
     -----
     Theory 8.3: about exp(-sd^2) for Gaussian tokens and logits of standard deviation sd.
     """
-    count = len(tokens)
-    shifted = tokens - tokens.mean(axis=0)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, SAMPLED_QUERIES)).astype(int))
-    size = max(1, CHUNK // count)
     out = np.ones(heads.n_heads)
     for h, head in enumerate(_heads(heads, k)):
         if head is None:
             continue
-        keys = shifted if head.key is None else shifted @ head.key.T
         shares = []
-        for start in range(0, chosen.size, size):
-            rows = chosen[start : start + size]
-            logits = (tokens[rows] @ head.query.T + head.offset) @ keys.T
-            reachable = np.full(rows.size, count)
-            if causal:
-                logits[np.arange(count) > rows[:, None]] = -np.inf
-                reachable = rows + 1
+        for logits, reachable in _sampled_logits(head, tokens, causal):
             logits -= logits.max(axis=1, keepdims=True)
             weights = np.exp(logits, out=logits)
             total = weights.sum(axis=1)
             shares.append(total**2 / (reachable * np.einsum("ij,ij->i", weights, weights)))
         out[h] = np.concatenate(shares).mean()
+    return out
+
+
+def masked_deviation(heads: Heads, k: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of the logits of each head under a causal mask.
+
+    That over the keys 0 to i of query i, in the root mean square over queries, as
+    `logit_deviation` has it over all keys.
+
+    Parameters
+    ----------
+    heads : Heads
+    k : (h, d) ndarray
+        [1/x]
+    tokens : (N, d) ndarray
+        [x]
+
+    Returns
+    -------
+    (h,) ndarray
+        Zero for a head without values. The queries are those of `effective_fraction`.
+    """
+    out = np.zeros(heads.n_heads)
+    for h, head in enumerate(_heads(heads, k)):
+        if head is None:
+            continue
+        variances = []
+        for logits, reachable in _sampled_logits(head, tokens, causal=True):
+            seen = np.isfinite(logits)
+            logits[~seen] = 0.0
+            logits -= (logits.sum(axis=1) / reachable)[:, None]
+            logits[~seen] = 0.0
+            variances.append(np.einsum("ij,ij->i", logits, logits) / reachable)
+        out[h] = np.sqrt(np.concatenate(variances).mean())
     return out
 
 
@@ -161,8 +185,31 @@ def logit_deviation(
         spread = covariance if head.key is None else head.key @ covariance @ head.key.T
         tilt = head.query @ mean + head.offset
         queries = head.query @ covariance @ head.query.T + np.outer(tilt, tilt)
-        out[h] = np.sqrt(max(float(np.sum(queries * spread)), 0.0))
+        # Roots before products: the square of a logit that is finite may not be.
+        sizes = np.abs(queries).max(), np.abs(spread).max()
+        if min(sizes) > 0:
+            square = float(np.sum((queries / sizes[0]) * (spread / sizes[1])))
+            out[h] = np.sqrt(max(square, 0.0)) * np.sqrt(sizes[0]) * np.sqrt(sizes[1])
     return out
+
+
+def _sampled_logits(
+    head: _Head, tokens: np.ndarray, causal: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield logits of some queries, -inf at keys out of reach, and how many keys are in reach."""
+    count = len(tokens)
+    shifted = tokens - tokens.mean(axis=0)
+    keys = shifted if head.key is None else shifted @ head.key.T
+    chosen = some_of(count, SAMPLED_QUERIES)
+    size = max(1, CHUNK // count)
+    for start in range(0, chosen.size, size):
+        rows = chosen[start : start + size]
+        logits = (tokens[rows] @ head.query.T + head.offset) @ keys.T
+        reachable = np.full(rows.size, count)
+        if causal:
+            logits[np.arange(count) > rows[:, None]] = -np.inf
+            reachable = rows + 1
+        yield logits, reachable
 
 
 # -- heads as projections -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gausscontrol.errors import BlowUpWarning
+from gausscontrol.errors import BlowUpWarning, IntegrationError
 from gausscontrol.linalg.bures import equilibrated_factor
 from gausscontrol.linalg.symmetric import factor
 from gausscontrol.model.moments import MomentField
@@ -37,7 +37,7 @@ def gaussian_companion(
     depths: np.ndarray,
     mean: np.ndarray,
     covariance: np.ndarray,
-) -> MomentResponse | None:
+) -> MomentResponse | str:
     """Return the moments of the Gaussian system from given ones.
 
     Parameters
@@ -54,17 +54,22 @@ def gaussian_companion(
 
     Returns
     -------
-    MomentResponse or None
+    MomentResponse or str
         It ends before a finite escape, without a warning: the tokens themselves go on, and
-        `blow_up_time` says where. None where a part is a callable without a closure.
+        `blow_up_time` says where. Why there is none, where a part is a callable without a closure
+        or the moments cannot be integrated.
     """
-    if all(part is None for part in parts):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BlowUpWarning)
-            return moment_response(model, depths, (mean, covariance), rtol=RTOL)
     if not all(part is None or isinstance(part, FeedForward) for part in parts):
-        return None
-    return _closed_response(model, parts, depths, mean, covariance)
+        return "the feed-forward part has no closure"
+    try:
+        with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+            warnings.simplefilter("ignore", BlowUpWarning)
+            if any(part is not None for part in parts):
+                return _closed_response(model, parts, depths, mean, covariance)
+            return moment_response(model, depths, (mean, covariance), rtol=RTOL)
+    except IntegrationError as error:
+        # Tokens can be followed where their moments cannot; the response says so.
+        return f"it cannot be integrated ({error})"
 
 
 def _closed_response(model, parts, depths, mean, covariance) -> MomentResponse:
@@ -116,6 +121,4 @@ def _closed_response(model, parts, depths, mean, covariance) -> MomentResponse:
         rank,
         transition=False,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BlowUpWarning)
-        return build_response(task, solution, depths, None)
+    return build_response(task, solution, depths, None)

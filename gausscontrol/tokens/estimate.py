@@ -4,7 +4,9 @@
 
 eps is the gap of the closure along a response and l a Lipschitz constant of the token field, in the
 token and in the law. A Gaussian visits no bounded region, where l could be had, so w is an estimate
-of the Wasserstein distance and no bound. In layers of depth dt: w+ = (1 + dt l) w + dt eps.
+of the Wasserstein distance and no bound. In layers of depth dt, w+ = (1 + dt l) w + dt eps with
+1 + dt l a Lipschitz constant of the layer x + dt f(x): expansion and overshoot both raise it, where
+a flow has the one-sided constant of f.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from scipy.stats import qmc
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
-from gausscontrol.linalg.symmetric import factor, symmetrise
+from gausscontrol.linalg.bures import equilibrated_factor
+from gausscontrol.linalg.symmetric import symmetrise
 from gausscontrol.model.moments import read_moments
 from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.tokens.belonging import check_response
 from gausscontrol.tokens.feedforward import FeedForward, check_partners
+from gausscontrol.tokens.response import TokenResponse
 
 __all__ = ["GapEstimate", "gap_estimate"]
 
@@ -41,7 +46,7 @@ class GapEstimate:
     gap : (N,) ndarray
         Root of E |f(x) - A_eq x - b_eq|^2. [x/t]
     lipschitz : (N,) ndarray
-        The constant l that was used. [1/t]
+        The constant l that was used; in residual layers 1 + dt l is that of the layer. [1/t]
     distance : (N,) ndarray
         Estimated 2-Wasserstein distance of the token law from the Gaussian. [x]
     spread : (N,) ndarray
@@ -56,6 +61,9 @@ class GapEstimate:
     distance: np.ndarray
     spread: np.ndarray
     lipschitz_is_given: bool
+
+    def __repr__(self) -> str:
+        return f"<GapEstimate at {self.depths.size} depths: {self.distance[-1]:.4g} [x] at the end>"
 
     def __str__(self) -> str:
         source = "given" if self.lipschitz_is_given else "estimated"
@@ -87,26 +95,34 @@ def gap_estimate(
     feedforward : FeedForward
     response : ct.TimeResponseData
         Response of `closure_system(model, feedforward)`, in either form, whose outputs are the
-        moments; or a `MomentResponse`.
+        moments; or a `MomentResponse` of the closure, such as `TokenResponse.gaussian`.
     lipschitz : float, optional
         Lipschitz constant l of the token field in the token and in the law; negative for a field
-        that contracts. By default it is itself estimated, at every depth. [1/t]
+        that contracts. In residual layers (L - 1) / dt, L the constant of the layer x + dt f. By
+        default it is itself estimated, at every depth. [1/t]
 
     Returns
     -------
     GapEstimate
+        Infinite where the estimate overflows.
 
     Raises
     ------
     ShapeError, ParameterError
-        If the arguments do not go together.
+        If the arguments do not go together: the response is checked against the closure of this
+        model, step by step.
+
+    See Also
+    --------
+    gaussian_distance : The distance of tokens, measured.
 
     Notes
     -----
     Theory 8.2. The estimate of l is the largest eigenvalue of the symmetric part of the field's
     slope A + T(Sigma) + Df(x), over 64 tokens of the Gaussian, plus the change of the attention
-    with the law, |Vbar| + 2 |Sigma|^(1/2) sum_h |V_h| (E |B_h x + k_h|^2)^(1/2). It is an
-    estimate on an estimate; a measured distance decides.
+    with the law, |Vbar| + 2 |Sigma|^(1/2) sum_h |V_h| (E |B_h x + k_h|^2)^(1/2). In residual layers
+    the norm of I + dt (A + T(Sigma) + Df(x)) takes the place of the eigenvalue. It is an estimate
+    on an estimate; a measured distance decides.
 
     Examples
     --------
@@ -123,25 +139,36 @@ def gap_estimate(
     """
     check_partners(model, feedforward)
     depths, means, covariances = _read_response(response, model.dim)
+    check_response(model, feedforward, response, depths, means, covariances)
     if lipschitz is not None:
-        value = real_array(lipschitz, "lipschitz")
-        if value.ndim:
-            raise ShapeError(
-                f"lipschitz: expected one number, found shape {value.shape}; pass the largest"
-            )
-        rates = np.full(depths.size, float(value))
+        rates = np.full(depths.size, _read_lipschitz(lipschitz, model.dt))
     gaps, spreads, estimated = [], [], []
     for mean, S in zip(means, covariances, strict=True):
         mean, S = read_moments((mean, S), "response", model.dim)
         gaps.append(feedforward.gap(mean, S).value)
         spreads.append(np.sqrt(np.trace(S)))
         if lipschitz is None:
-            estimated.append(_token_rate(model, feedforward, mean, S) + _law_rate(model, mean, S))
+            tokens = _token_rate(model, feedforward, mean, S)
+            estimated.append(tokens + _law_rate(model, mean, S))
     if lipschitz is None:
         rates = np.array(estimated)
     gap = np.array(gaps)
     distance = _accumulate(depths, gap, rates, model.dt)
     return GapEstimate(depths, gap, rates, distance, np.array(spreads), lipschitz is not None)
+
+
+def _read_lipschitz(lipschitz: Any, dt: float) -> float:
+    value = real_array(lipschitz, "lipschitz")
+    if value.ndim:
+        raise ShapeError(
+            f"lipschitz: expected one number, found shape {value.shape}; pass the largest"
+        )
+    if 1 + dt * value < 0:
+        raise ParameterError(
+            f"lipschitz: expected at least {-1 / dt:.6g} in layers of dt = {dt:g}, found "
+            f"{float(value):.6g}; it is (L - 1) / dt, L the Lipschitz constant of the layer"
+        )
+    return float(value)
 
 
 def _read_response(response: Any, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -150,6 +177,10 @@ def _read_response(response: Any, dim: int) -> tuple[np.ndarray, np.ndarray, np.
         raise ParameterError(
             f"response: expected one ct.TimeResponseData, found {type(response).__name__}; "
             "use ct.input_output_response(closure_system(model, feedforward), ...)"
+        )
+    if isinstance(response, TokenResponse):
+        raise ParameterError(
+            "response: expected that of the closure, found that of tokens; pass response.gaussian"
         )
     depths = np.atleast_1d(np.asarray(response.time, dtype=float))
     if hasattr(response, "mean") and hasattr(response, "covariance"):
@@ -174,7 +205,7 @@ def _read_response(response: Any, dim: int) -> tuple[np.ndarray, np.ndarray, np.
 
 def _token_rate(model, feedforward, mean, S) -> float:
     # Largest rate at which two neighbouring tokens part, over some tokens of the Gaussian.
-    L = factor(S)
+    L, dt = equilibrated_factor(S), model.dt
     linear = model.drift(S)
     tokens = mean[None]
     if L.shape[1]:
@@ -187,7 +218,11 @@ def _token_rate(model, feedforward, mean, S) -> float:
         slope = linear + (W2 * gate) @ units.W_g
         if value is not None:
             slope = slope + (W2 * value) @ units.W_u
-        rate = max(rate, np.linalg.eigvalsh(symmetrise(slope))[-1])
+        if dt:
+            found = (np.linalg.norm(np.eye(len(slope)) + dt * slope, 2) - 1) / dt
+        else:
+            found = np.linalg.eigvalsh(symmetrise(slope))[-1]
+        rate = max(rate, found)
     return float(rate)
 
 
@@ -204,17 +239,22 @@ def _law_rate(model, mean, S) -> float:
 
 def _accumulate(depths, gap, rates, dt: float) -> np.ndarray:
     distance = np.zeros(depths.size)
-    for i, step in enumerate(np.diff(depths)):
-        if dt:
-            # Whole layers between two samples share what was found at the first.
-            layers, growth = round(step / dt), max(1 + dt * rates[i], 0.0)
+    with np.errstate(over="ignore"):
+        for i, step in enumerate(np.diff(depths)):
             value = distance[i]
-            for _ in range(layers):
-                value = growth * value + dt * gap[i]
-        else:
-            rate, push = (rates[i] + rates[i + 1]) / 2, (gap[i] + gap[i + 1]) / 2
-            growth = rate * step
-            share = step * (np.expm1(growth) / growth if growth else 1.0)
-            value = np.exp(growth) * distance[i] + share * push
-        distance[i + 1] = value
+            if dt:
+                # Whole layers between two samples share what was found at the first.
+                for _ in range(round(step / dt)):
+                    value = _product(1 + dt * rates[i], value) + dt * gap[i]
+            else:
+                rate, push = (rates[i] + rates[i + 1]) / 2, (gap[i] + gap[i + 1]) / 2
+                growth = rate * step
+                share = step * (np.expm1(growth) / growth if growth else 1.0)
+                value = _product(np.exp(growth), value) + _product(share, push)
+            distance[i + 1] = value
     return distance
+
+
+def _product(factor: float, value: float) -> float:
+    # Nothing grows to nothing, however fast.
+    return factor * value if value else 0.0

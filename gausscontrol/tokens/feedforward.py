@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
-from gausscontrol.linalg.symmetric import factor
+from gausscontrol.linalg.bures import equilibrated_factor
 from gausscontrol.model.moments import read_moments
+from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.tokens.activations import ACTIVATIONS
 from gausscontrol.tokens.gap import Gap, closure_gap
@@ -246,7 +247,8 @@ class FeedForward:
         """
         mean, S = read_moments((mean, covariance), "Gaussian", self.dim)
         A_eq, b_eq = self.affine(mean, S)
-        return Closure(A_eq, b_eq, closure_gap(self.units, self.W2, mean, factor(S)).value)
+        gap = closure_gap(self.units, self.W2, mean, equilibrated_factor(S))
+        return Closure(A_eq, b_eq, gap.value)
 
     def gap(self, mean: ArrayLike, covariance: ArrayLike) -> Gap:
         """Return the gap of the closure with a bound on its error.
@@ -281,7 +283,7 @@ class FeedForward:
         True
         """
         mean, S = read_moments((mean, covariance), "Gaussian", self.dim)
-        return closure_gap(self.units, self.W2, mean, factor(S))
+        return closure_gap(self.units, self.W2, mean, equilibrated_factor(S))
 
     def affine(self, mean: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return A_eq and b_eq without validation, for any symmetric S.
@@ -383,11 +385,7 @@ class FeedForward:
 
 def check_partners(model: Any, feedforward: Any) -> None:
     """Raise unless a model and a feed-forward part go together."""
-    if not isinstance(model, GaussianTransformer):
-        raise ParameterError(
-            f"model: expected a GaussianTransformer, found {type(model).__name__}; "
-            "make one with gausscontrol.GaussianTransformer(A, B, V)"
-        )
+    check_single_model(model)
     if not isinstance(feedforward, FeedForward):
         raise ParameterError(
             f"feedforward: expected a FeedForward, found {type(feedforward).__name__}; "

@@ -11,7 +11,12 @@ w_i orthogonal to a_i, rho = <a_i, a_j>, c_k the Hermite coefficients of act(g_i
     G^k = p_i p_j rho^k + sqrt(k) rho^(k-1) (p_i t_j <a_i, w_j> + t_i p_j <w_i, a_j>)
           + t_i t_j (rho^(k-1) <w_i, w_j> + (k-1) rho^(k-2) <a_i, w_j> <w_i, a_j>)
 
-and without a gate G^k = rho^k c_k c_k (Mehler's formula). Diagonal entries are integrated directly.
+and without a gate G^k = rho^k c_k c_k (Mehler's formula). Diagonal entries are integrated, from
+what bends act: r = act(g) - c_0 - c_1 e is that of act less an affine function, which is small
+where act is nearly affine, or the sum of c_k h_k where g hardly varies. Then act(g) u leaves
+
+    E u r + beta (c_1 (e^2 - 1) + r e - sqrt(2) c_2 e) + (c_1 e + r) <w, xi>
+
 What is left of the series off the diagonal is bounded by Cauchy and Schwarz. For ReLU without a
 gate all of G_ij is one integral, that of (rho - t) times the bivariate normal density at the kinks.
 """
@@ -26,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
+from gausscontrol.tokens.activations import hermite_values
 from gausscontrol.tokens.units import Units
 
 __all__ = ["Gap", "closure_gap"]
@@ -40,6 +46,8 @@ CHUNK = 250_000
 # Panels and Gauss-Legendre nodes of the integral for ReLU, up to a correlation and beyond it.
 MODERATE, FEW, MANY = 0.5, ((0.0, 1.0), 12), ((0.0, 0.5, 0.75, 0.9, 1.0), 20)
 ROUNDING = 8 * np.finfo(float).eps
+# Deviation of a unit's argument up to which 16 orders of its series are all of it.
+NARROW = 0.05
 # Error of that integral beyond MODERATE, over the root of the two diagonal entries: measured to be
 # below 2.5e-9, at correlation 1 and ratios m / s near 6. Up to MODERATE it is rounding.
 INTEGRAL = 4e-9
@@ -54,7 +62,8 @@ class Gap:
     value : float
         Root of E |f(x) - A_eq x - b_eq|^2. [x/t]
     error : float
-        Bound on its error: remainder of the series, and rounding of the sum over units. [x/t]
+        Bound on its error: remainder of the series, and rounding of units and of the sum over them.
+        [x/t]
     method : str
         "affine" (zero), "integral" (ReLU) or "series".
     order : int
@@ -193,7 +202,7 @@ class _Series:
         self.width = np.zeros_like(d.m) if d.w is None else np.einsum("ij,ij->i", d.w, d.w)
         self.count = 0
         self.extend(LEVELS[0])
-        self.diagonal = self._diagonal()
+        self.diagonal, self.unsure = self._diagonal()
 
     def extend(self, order: int) -> None:
         """Compute the coefficients up to an order."""
@@ -204,23 +213,45 @@ class _Series:
         self.p = c[:-1]
         if self.gated:
             self.p = d.u * c[:-1] + d.beta * (np.sqrt(k) * lower + np.sqrt(k + 1) * c[1:])
-        self.t, self.count = lower, order
+        self.c, self.t, self.count = c, lower, order
 
-    def _diagonal(self) -> np.ndarray:
-        # E (h - its affine part)^2 of every unit.
-        d, out = self.units, np.empty_like(self.units.m)
+    def _diagonal(self) -> tuple[np.ndarray, np.ndarray]:
+        # E (h - its affine part)^2 of every unit, and the uncertainty of its root.
+        d = self.units
+        out, unsure = np.zeros_like(d.m), np.zeros_like(d.m)
+        width = np.sqrt(self.width)
         for units, e, weight in self.activation.nodes(d.m, d.s):
-            value = self.activation(d.m[units, None] + d.s[units, None] * e)
-            rest = value
+            r, size = self._bend(units, e, weight)
+            u, beta = d.u[units, None], d.beta[units, None]
+            first, second = self.c[1, units, None], self.c[2, units, None]
+            rest = u * r
             if self.gated:
-                rest = value * (d.u[units, None] + d.beta[units, None] * e)
-            rest = rest - self.p[0, units, None] - self.p[1, units, None] * e
+                rest += beta * (first * (e**2 - 1) + r * e - np.sqrt(2) * second * e)
             out[units] = (weight * rest**2).sum(axis=1)
             if self.gated:
-                rest = value - self.t[1, units, None]
+                rest = first * e + r
                 out[units] += self.width[units] * (weight * rest**2).sum(axis=1)
-        out[d.s == 0] = 0.0
-        return out
+            reach = np.abs(d.u[units]) + 4 * np.abs(d.beta[units]) + width[units]
+            unsure[units] = ROUNDING * (reach * size + np.sqrt(out[units]))
+        still = d.s == 0
+        out[still] = unsure[still] = 0.0
+        return out, unsure
+
+    def _bend(self, units, e, weight) -> tuple[np.ndarray, np.ndarray]:
+        # r at the nodes, and the size of the numbers that it is the difference of.
+        d = self.units
+        m, s = d.m[units, None], d.s[units, None]
+        value = self.activation.bent(m + s * e, np.where(m > 0, 1.0, -1.0))
+        r = value - (weight * value).sum(axis=1, keepdims=True)
+        r -= (weight * value * e).sum(axis=1, keepdims=True) * e
+        size = np.sqrt((weight * value**2).sum(axis=1))
+        narrow = d.s[units] <= NARROW
+        if narrow.any() and not self.activation.kinked:
+            # Nodes that are the same for all units serve those whose argument hardly varies.
+            h = np.stack(list(hermite_values(e[0], self.count + 1)))[2:]
+            r[narrow] = self.c[2 : self.count + 1, units[narrow]].T @ h
+            size[narrow] = np.sqrt((weight * r[narrow] ** 2).sum(axis=1))
+        return r, size
 
     def remainders(self, order: int) -> np.ndarray:
         """Return the energy of every unit beyond an order, rounded up."""
@@ -228,14 +259,20 @@ class _Series:
         known = (self.p[k] ** 2).sum(axis=0)
         if self.gated:
             known += self.width * (self.t[k] ** 2).sum(axis=0)
-        return np.maximum(self.diagonal - known, 0) + ROUNDING * self.diagonal
+        rounding = ROUNDING * self.diagonal + self.doubt
+        return np.maximum(self.diagonal - known, 0) + rounding
+
+    @property
+    def doubt(self) -> np.ndarray:
+        """Uncertainty of the energy of every unit."""
+        return self.unsure * (2 * np.sqrt(self.diagonal) + self.unsure)
 
 
 def _sum_up(series: _Series, W2: np.ndarray) -> Gap:
     root = np.sqrt(series.diagonal)
     diagonal = float(np.einsum("ij,ij,j->", W2, W2, series.diagonal))
     square = scale = diagonal
-    remainder, last = 0.0, 1
+    remainder, last = float(np.einsum("ij,ij,j->", W2, W2, series.doubt)), 1
     entries = W2.shape[1] * (W2.shape[1] - 1) / 2
     for rows, columns, W in _blocks(W2):
         size = float(root[rows] @ np.abs(W) @ root[columns])

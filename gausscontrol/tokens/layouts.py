@@ -1,7 +1,10 @@
 """How known architectures name their weights, and the layers read by those names.
 
 A layout lists the names behind the number of a layer. Linear maps are stored as (out, in) with
-".weight" and ".bias" behind the name, or as (in, out) under the name alone; heads lie side by side.
+".weight" and ".bias" behind the name, as (in, out) with the same, or as (in, out) under the name
+alone; heads lie side by side, and queries, keys and values may be one map. Every array of a layer
+has to be read, and what a configuration says has to be what the arrays are and what the layout
+does: a layer that is something else besides is refused rather than read in part.
 """
 
 from __future__ import annotations
@@ -16,22 +19,35 @@ from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_matrix, real_vector
 from gausscontrol.tokens.feedforward import FeedForward
 from gausscontrol.tokens.pretrained import LayerWeights, Norm, Rotary
+from gausscontrol.tokens.settings import (
+    activation_of,
+    check_settings,
+    check_sizes,
+    epsilon_of,
+    heads_of,
+    rotary_base,
+)
 from gausscontrol.tokens.tensors import parse_config
 
 __all__ = ["raw_layers"]
 
 
 class Layout(NamedTuple):
-    """Names of the weights of a layer, and what the names do not say."""
+    """Names of the weights of a layer, and what the names do not say.
+
+    `key` and `value` are None where `query` names all three; `kinds` are the model types of
+    configurations whose layers are these.
+    """
 
     prefix: str
     query: str
-    key: str
-    value: str
+    key: str | None
+    value: str | None
     output: str
     norms: tuple[str, str]
     inner: str
     outer: str
+    kinds: tuple[str, ...] = ()
     gate: str | None = None
     scales: tuple[str, str] | None = None
     activation: str = "gelu"
@@ -40,7 +56,8 @@ class Layout(NamedTuple):
     post_norm: bool = False
     rotary: str | None = None
     causal: bool = False
-    bare: bool = False
+    stored: str = "out-in"
+    scales_optional: bool = False
 
 
 VISION = ("attention.attention.query", "attention.attention.key", "attention.attention.value")
@@ -48,42 +65,41 @@ LAYOUTS = {
     "glassllm": Layout(
         r"blocks\.", "attn.W_Q", "attn.W_K", "attn.W_V", "attn.W_O", ("norm1", "norm2"),
         "ffn.W3", "ffn.W2", gate="ffn.W1", activation="silu", norm="rms", epsilon=1e-6,
-        rotary="pairs", causal=True, bare=True,
+        rotary="pairs", causal=True, stored="bare",
     ),
     "llama": Layout(
         r"layers\.", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
         "self_attn.o_proj", ("input_layernorm", "post_attention_layernorm"),
-        "mlp.up_proj", "mlp.down_proj", gate="mlp.gate_proj", activation="silu", norm="rms",
-        epsilon=1e-6, rotary="halves", causal=True,
+        "mlp.up_proj", "mlp.down_proj", ("llama", "mistral", "qwen2"), gate="mlp.gate_proj",
+        activation="silu", norm="rms", epsilon=1e-6, rotary="halves", causal=True,
     ),
     "bert": Layout(
         r"layer\.", "attention.self.query", "attention.self.key", "attention.self.value",
         "attention.output.dense", ("attention.output.LayerNorm", "output.LayerNorm"),
-        "intermediate.dense", "output.dense", post_norm=True,
+        "intermediate.dense", "output.dense",
+        ("bert", "roberta", "xlm-roberta", "camembert", "electra"), post_norm=True,
     ),
     "vit": Layout(
         r"layer\.", *VISION, "attention.output.dense", ("layernorm_before", "layernorm_after"),
-        "intermediate.dense", "output.dense",
+        "intermediate.dense", "output.dense", ("vit", "deit", "vit_mae", "vit_msn"),
     ),
     "dinov2": Layout(
         r"layer\.", *VISION, "attention.output.dense", ("norm1", "norm2"), "mlp.fc1", "mlp.fc2",
+        ("dinov2", "dinov2_with_registers"),
         scales=("layer_scale1.lambda1", "layer_scale2.lambda1"), epsilon=1e-6,
+    ),
+    "gpt2": Layout(
+        r"h\.", "attn.c_attn", None, None, "attn.c_proj", ("ln_1", "ln_2"), "mlp.c_fc",
+        "mlp.c_proj", ("gpt2",), activation="gelu_tanh", epsilon=1e-5, causal=True, stored="in-out",
+    ),
+    "timm": Layout(
+        r"blocks\.", "attn.qkv", None, None, "attn.proj", ("norm1", "norm2"), "mlp.fc1", "mlp.fc2",
+        scales=("ls1.gamma", "ls2.gamma"), epsilon=1e-6, scales_optional=True,
     ),
 }  # fmt: skip
 
-# Names of one setting in the configurations of different architectures.
-HEADS = ("num_attention_heads", "n_heads")
-EPSILON = ("layer_norm_eps", "rms_norm_eps", "eps")
-BASE = ("rope_theta", "rope_base")
-ACTIVATION_NAMES = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
-}
+# Buffers that say nothing the layout does not: masks, positions, frequencies of the embedding.
+BUFFERS = ("attn.bias", "attn.masked_bias", "self_attn.rotary_emb.inv_freq")
 
 
 def raw_layers(
@@ -107,17 +123,29 @@ def raw_layers(
     ParameterError, ShapeError
         If the architecture is unknown, a setting is missing, or weights do not agree.
     """
+    _check_names(tensors)
     if "__config__" in tensors:
         config = {**parse_config(str(tensors["__config__"]), "__config__"), **config}
     for architecture, layout in LAYOUTS.items():
         stems = _stems(tensors, layout)
         if stems:
+            check_settings(config, architecture, layout.kinds, len(stems))
             return architecture, [_layer(_Reader(tensors, stem, layout), config) for stem in stems]
+    found = f"{', '.join(sorted(tensors)[:3])}, ..." if tensors else "no arrays"
     raise ParameterError(
-        f"source: expected weights named as in {', '.join(LAYOUTS)}, found "
-        f"{', '.join(sorted(tensors)[:3]) or 'none'}, ...; rename the arrays to one of these, or "
-        "pass the weights of each layer to GaussianTransformer.from_weights"
+        f"source: expected weights named as in {', '.join(LAYOUTS)}, found {found}; rename the "
+        "arrays to one of these, or pass the weights of each layer to "
+        "GaussianTransformer.from_weights"
     )
+
+
+def _check_names(tensors: Mapping[str, Any]) -> None:
+    for name in tensors:
+        if not isinstance(name, str):
+            raise ParameterError(
+                f"source: expected names of arrays, found {name!r}; pass them as in "
+                "{'encoder.layer.0.attention.self.query.weight': array, ...}"
+            )
 
 
 def _stems(tensors: Mapping[str, Any], layout: Layout) -> list[str]:
@@ -143,7 +171,7 @@ def _stems(tensors: Mapping[str, Any], layout: Layout) -> list[str]:
 
 
 def _suffixes(layout: Layout) -> tuple[str, str, str]:
-    return ("", "", ".gamma") if layout.bare else (".weight",) * 3
+    return ("", "", ".gamma") if layout.stored == "bare" else (".weight",) * 3
 
 
 class _Reader:
@@ -151,39 +179,88 @@ class _Reader:
 
     def __init__(self, tensors: Mapping[str, Any], stem: str, layout: Layout) -> None:
         self.tensors, self.stem, self.layout = tensors, stem, layout
+        self.found: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        """Return whether there is an array."""
+        return self.stem + name in self.tensors
 
     def find(self, name: str) -> Any:
         """Return an array that has to be there."""
-        if self.stem + name not in self.tensors:
-            raise ParameterError(f"source: expected {self.stem + name}, found no such array")
+        if not self.has(name):
+            raise ParameterError(
+                f"source: expected {self.stem + name}, found no such array; the file is incomplete"
+            )
+        self.found.add(name)
         return self.tensors[self.stem + name]
 
     def matrix(self, name: str, shape: tuple[int | None, int | None]) -> np.ndarray:
         """Return a linear map as (out, in)."""
-        if self.layout.bare:
-            return real_matrix(self.find(name), self.stem + name, shape[::-1]).T
-        return real_matrix(self.find(f"{name}.weight"), f"{self.stem}{name}.weight", shape)
+        full = name if self.layout.stored == "bare" else f"{name}.weight"
+        if self.layout.stored == "out-in":
+            return _matrix(self.find(full), self.stem + full, shape)
+        return _matrix(self.find(full), self.stem + full, shape[::-1]).T
 
     def bias(self, name: str, size: int) -> np.ndarray:
         """Return the bias of a linear map or norm, zero where there is none."""
-        full = f"{self.stem}{name}.bias"
-        if full not in self.tensors:
+        if not self.has(f"{name}.bias"):
             return np.zeros(size)
-        return real_vector(self.tensors[full], full, size)
+        return self.vector(f"{name}.bias", size)
 
     def vector(self, name: str, size: int) -> np.ndarray:
-        """Return a gain or scale."""
+        """Return a bias, gain or scale."""
         return real_vector(self.find(name), self.stem + name, size)
+
+    def attention(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return the maps to queries, keys and values, and their biases."""
+        layout = self.layout
+        if layout.key is None:
+            whole = self.matrix(layout.query, (None, None))
+            if len(whole) % 3:
+                raise ShapeError(
+                    f"{self.stem}{layout.query}: expected as many queries as keys and values, "
+                    f"found {len(whole)} in all; the file is no {layout.query} layer"
+                )
+            bias = self.bias(layout.query, len(whole))
+            return np.split(whole, 3), np.split(bias, 3)
+        first = self.matrix(layout.query, (None, None))
+        names = (layout.key, layout.value)
+        maps = [first, *(self.matrix(name, (None, first.shape[1])) for name in names)]
+        names = (layout.query, *names)
+        return maps, [self.bias(n, len(W)) for n, W in zip(names, maps, strict=True)]
+
+    def check_nothing_is_left(self) -> None:
+        """Refuse a layer with arrays that were not read."""
+        own = (name for name in self.tensors if name.startswith(self.stem))
+        names = {name.removeprefix(self.stem) for name in own}
+        left = sorted(names - self.found - set(BUFFERS))
+        if left:
+            raise ParameterError(
+                f"source: expected nothing in a layer but attention, its norms and its "
+                f"feed-forward part, found also {self.stem}{left[0]}"
+                f"{f' and {len(left) - 1} more' if len(left) > 1 else ''}; what it does would be "
+                "lost: leave it out of a dict of arrays to read the layer without it"
+            )
+
+
+def _matrix(value: Any, name: str, shape: tuple[int | None, int | None]) -> np.ndarray:
+    # As real_matrix, which has no words for a size that may be any.
+    array = real_matrix(value, name, (None, None))
+    for size, wanted, what in zip(array.shape, shape, ("rows", "columns"), strict=True):
+        if wanted is not None and size != wanted:
+            raise ShapeError(
+                f"{name}: expected {wanted} {what}, found shape {array.shape}; "
+                "make it agree with the other arrays of its layer"
+            )
+    return array
 
 
 def _layer(read: _Reader, config: Mapping[str, Any]) -> LayerWeights:
     layout = read.layout
-    W_Q = read.matrix(layout.query, (None, None))
+    (W_Q, W_K, W_V), (b_Q, b_K, b_V) = read.attention()
     dim = W_Q.shape[1]
-    heads = _heads(config, W_Q.shape[0])
+    heads = heads_of(config, W_Q.shape[0])
     width = W_Q.shape[0] // heads
-    W_K = read.matrix(layout.key, (None, dim))
-    W_V = read.matrix(layout.value, (None, dim))
     groups = W_K.shape[0] // width
     if not groups or W_K.shape[0] % width or heads % groups or W_V.shape[0] % groups:
         raise ShapeError(
@@ -191,38 +268,51 @@ def _layer(read: _Reader, config: Mapping[str, Any]) -> LayerWeights:
             f"heads, found {W_K.shape[0]} (values {W_V.shape[0]}); check n_heads"
         )
     values = W_V.shape[0] // groups
+    check_sizes(config, dim, width, groups)
+    if layout.rotary and width % 2:
+        raise ShapeError(
+            f"{read.stem}{layout.query}: expected heads of even width for the rotary embedding, "
+            f"found {width}; check n_heads"
+        )
 
     def split(array: np.ndarray, count: int) -> np.ndarray:
         parts = array.reshape(count, -1, *array.shape[1:])
         return np.repeat(parts, heads // count, axis=0)
 
     W_O = read.matrix(layout.output, (dim, heads * values))
-    epsilon = float(_setting(config, EPSILON, layout.epsilon))
+    epsilon = epsilon_of(config, layout.epsilon)
     gain = _suffixes(layout)[2]
     norms = tuple(
         Norm(layout.norm, read.vector(name + gain, dim), read.bias(name, dim), epsilon)
         for name in layout.norms
     )
-    scales = layout.scales or ()
-    return LayerWeights(
+    base = rotary_base(config) if layout.rotary else 0.0
+    weights = LayerWeights(
         W_Q=split(W_Q, heads),
         W_K=split(W_K, groups),
         W_V=split(W_V, groups),
         W_O=W_O.reshape(dim, heads, values).transpose(1, 0, 2),
-        query_bias=split(read.bias(layout.query, heads * width), heads),
-        key_bias=split(read.bias(layout.key, groups * width), groups),
-        value_bias=split(read.bias(layout.value, groups * values), groups),
+        query_bias=split(b_Q, heads),
+        key_bias=split(b_K, groups),
+        value_bias=split(b_V, groups),
         output_bias=read.bias(layout.output, dim),
         feedforward=_feedforward(read, dim, config),
         norms=norms,
-        scales=tuple(read.vector(name, dim) for name in scales) or (np.ones(dim), np.ones(dim)),
+        scales=_scales(read, dim),
         post_norm=layout.post_norm,
-        rotary=Rotary(float(_setting(config, BASE, 10000.0)), layout.rotary)
-        if layout.rotary
-        else None,
+        rotary=Rotary(base, layout.rotary) if layout.rotary else None,
         causal=layout.causal,
         groups=groups,
     )
+    read.check_nothing_is_left()
+    return weights
+
+
+def _scales(read: _Reader, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    names, optional = read.layout.scales or (), read.layout.scales_optional
+    if not names or (optional and not any(map(read.has, names))):
+        return np.ones(dim), np.ones(dim)
+    return tuple(read.vector(name, dim) for name in names)
 
 
 def _feedforward(read: _Reader, dim: int, config: Mapping[str, Any]) -> FeedForward:
@@ -232,33 +322,11 @@ def _feedforward(read: _Reader, dim: int, config: Mapping[str, Any]) -> FeedForw
     gate = None
     if layout.gate is not None:
         gate = (read.matrix(layout.gate, (size, dim)), read.bias(layout.gate, size))
-    named = config.get("hidden_act", layout.activation)
-    if named not in ACTIVATION_NAMES:
-        raise ParameterError(
-            f"hidden_act: expected one of {', '.join(ACTIVATION_NAMES)}, found {named!r}"
-        )
     return FeedForward(
         W1,
         read.bias(layout.inner, size),
         read.matrix(layout.outer, (dim, size)),
         read.bias(layout.outer, dim),
-        ACTIVATION_NAMES[named],
+        activation_of(config, layout.activation),
         gate=gate,
     )
-
-
-def _heads(config: Mapping[str, Any], rows: int) -> int:
-    heads = _setting(config, HEADS, None)
-    if heads is None:
-        raise ParameterError(
-            "n_heads: expected the number of heads, which these weights do not tell; pass n_heads="
-        )
-    if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1 or rows % heads:
-        raise ParameterError(
-            f"n_heads: expected a positive integer that divides {rows} query rows, found {heads!r}"
-        )
-    return heads
-
-
-def _setting(config: Mapping[str, Any], names: tuple[str, ...], default: Any) -> Any:
-    return next((config[name] for name in names if name in config), default)

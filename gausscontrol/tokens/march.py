@@ -21,12 +21,14 @@ from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.arguments import depth_grid
 from gausscontrol.systems.stack import snap_to_boundaries
 
-__all__ = ["Piece", "Stopped", "layers_of", "march", "pieces_of"]
+__all__ = ["LARGEST", "Piece", "Stopped", "layers_of", "march", "pieces_of"]
 
 # Below this many entries evaluations are cheap and a method of high order pays.
 SMALL = 2_000
 # States beyond this are about to overflow where they are squared.
 LARGEST = 1e140
+# Steps after which a piece of continuous depth is given up.
+MOST_STEPS = 10_000
 
 
 class Piece(NamedTuple):
@@ -121,6 +123,8 @@ def march(
     ------
     Stopped
         If a state exceeds 1e140 or is not finite, or no step is short enough.
+    IntegrationError
+        If the field is not finite at the start of a piece, or 10,000 steps do not pass it.
     """
     yield state.copy()
     for piece in pieces:
@@ -151,14 +155,28 @@ def _flow(piece, inside, state, field, rtol, atol) -> Iterator[tuple[bool, np.nd
     shape = state.shape
 
     def rate(t: float, y: np.ndarray) -> np.ndarray:
-        return field(piece.layer, y.reshape(shape)).reshape(-1)
+        out = field(piece.layer, y.reshape(shape)).reshape(-1)
+        if t == piece.start and not np.isfinite(out).all():
+            # No step size can be chosen from it.
+            raise IntegrationError(
+                f"timepts: expected a finite rate of change at depth {t:.6g}, found NaN or "
+                "infinite ones; scale tokens or matrices down"
+            )
+        return out
 
     method = DOP853 if state.size < SMALL else RK45
     with np.errstate(over="ignore", invalid="ignore"):
         solver = method(rate, piece.start, state.reshape(-1), piece.stop, rtol=rtol, atol=atol)
-        n = 0
+        n = steps = 0
         while solver.status == "running":
+            if steps == MOST_STEPS:
+                raise IntegrationError(
+                    f"timepts: {steps} steps from depth {piece.start:.6g} got to {solver.t:.6g} "
+                    f"only, short of {piece.stop:.6g}: the field changes too fast, as sharp "
+                    "attention does; raise rtol, scale tokens down, or use residual layers"
+                )
             solver.step()
+            steps += 1
             if solver.status == "failed" or not np.abs(solver.y).max() <= LARGEST:
                 raise Stopped(_overflow(solver.t), float(solver.t))
             if n < inside.size and inside[n] <= solver.t:

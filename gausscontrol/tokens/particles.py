@@ -19,30 +19,22 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
-from gausscontrol.linalg.bures import bures_wasserstein
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.systems.iosys import moment_system
-from gausscontrol.systems.response import MomentResponse
-from gausscontrol.tokens.attention import effective_fraction, logit_deviation, softmax_attention
+from gausscontrol.tokens.attention import softmax_attention
 from gausscontrol.tokens.companion import gaussian_companion
 from gausscontrol.tokens.feedforward import FeedForward
-from gausscontrol.tokens.march import layers_of, march, pieces_of
+from gausscontrol.tokens.march import LARGEST, layers_of, march, pieces_of
+from gausscontrol.tokens.record import TokenRecord
 from gausscontrol.tokens.response import TokenResponse
-from gausscontrol.tokens.statistics import (
-    Gaussianity,
-    cluster_count,
-    cosine_similarity,
-    effective_rank,
-    mardia,
-    read_tokens,
-    sample_moments,
-)
+from gausscontrol.tokens.statistics import read_tokens
 
 __all__ = ["TokenTransformer"]
 
 # Added to the variance of a token's coordinates, as frameworks do.
 NORM_EPSILON = 1e-5
+# What residual layers resolve tokens to, over their size.
+ROUNDING = 8 * np.finfo(float).eps
 
 FeedForwardPart = FeedForward | Callable[[np.ndarray], np.ndarray] | None
 
@@ -63,8 +55,10 @@ class TokenTransformer:
     causal : bool, optional
         Token i attends to tokens 0 to i only.
     layer_norm : bool, optional
-        Every layer reads its tokens normalised: each minus the mean of its coordinates, over their
-        standard deviation. Gains and biases are folded into the weights beforehand.
+        Every layer reads its tokens normalised, A x and f included: x' = A n(x) + b + f(n(x)) +
+        attention among n(x_j), n(x) = (x - mean) / sqrt(variance + 1e-5) over the coordinates of a
+        token. That is LayerNorm, not RMSNorm; gains and biases are folded into the weights
+        beforehand.
 
     Attributes
     ----------
@@ -158,11 +152,19 @@ class TokenTransformer:
          [1.]]
         """
         count = len(self.feedforward)
-        if not -count <= layer < count:
+        whole = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
+        if not whole or not -count <= layer < count:
             raise ParameterError(
-                f"layer: expected one of {count} layers from 0, found {layer}; see len(model)"
+                f"layer: expected one of {count} layers from 0, found {layer!r}; see len(model)"
             )
-        return self._rate(layer, read_tokens(tokens, self.dim))
+        with np.errstate(over="ignore", invalid="ignore"):
+            rate = self._rate(int(layer), _read_start(tokens, self.dim))
+        if not np.isfinite(rate).all():
+            raise ParameterError(
+                "tokens: expected logits and values within the floating-point range, found some "
+                "beyond; scale tokens or matrices down"
+            )
+        return rate
 
     def simulate(
         self,
@@ -200,7 +202,7 @@ class TokenTransformer:
         ShapeError, ParameterError
             If an argument is invalid.
         IntegrationError
-            If tokens grow out of the floating-point range.
+            If tokens grow out of the floating-point range, or adaptive steps get nowhere.
 
         Notes
         -----
@@ -208,11 +210,11 @@ class TokenTransformer:
         to N. Softmax averages lie within the tokens, so these grow at most exponentially: tokens
         never escape at a finite depth, even where the Gaussian system does.
         """
-        x = read_tokens(tokens, self.dim)
+        x = _read_start(tokens, self.dim)
         depths, pieces = pieces_of(self.model, timepts)
         kept = _read_kept(keep, depths)
         rtol, atol = _read_tolerances(rtol, atol, x)
-        record = _Record(self)
+        record = TokenRecord(self)
         snapshots = []
         states = march(pieces, depths, x, self._rate, rtol=rtol, atol=atol)
         for n, (depth, state) in enumerate(zip(depths, states, strict=True)):
@@ -222,23 +224,40 @@ class TokenTransformer:
         gaussian = gaussian_companion(
             self.model, self.feedforward, depths, record.means[0], record.covariances[0]
         )
+        flows = any(not piece.steps for piece in pieces)
         return record.response(
-            len(x), depths, gaussian, np.stack(snapshots, axis=-1), depths[sorted(kept)]
+            len(x),
+            depths,
+            gaussian,
+            np.stack(snapshots, axis=-1),
+            depths[sorted(kept)],
+            (rtol, atol) if flows else (ROUNDING, 0.0),
         )
 
     # -- the field --------------------------------------------------------------------------------
 
     def _rate(self, i: int, x: np.ndarray) -> np.ndarray:
         layer, part = layers_of(self.model)[i], self.feedforward[i]
-        read = self._read(x)
+        read = self.read(x)
         out = softmax_attention(layer.heads, layer.k, read, causal=self.causal)
         out += read @ layer.A.T + layer.b
         if part is None:
             return out
         return out + _applied(part, read)
 
-    def _read(self, x: np.ndarray) -> np.ndarray:
-        # What a layer sees of its tokens.
+    def read(self, x: np.ndarray) -> np.ndarray:
+        """Return what a layer reads of its tokens.
+
+        Parameters
+        ----------
+        x : (N, d) ndarray
+            [x]
+
+        Returns
+        -------
+        (N, d) ndarray
+            The tokens, or with `layer_norm` (x - mean) / sqrt(variance + 1e-5) of each.
+        """
         if not self.layer_norm:
             return x
         centred = x - x.mean(axis=1, keepdims=True)
@@ -251,92 +270,20 @@ class TokenTransformer:
         return self.model[min(i, len(self.model) - 1)]
 
 
-class _Record:
-    """Statistics of the tokens at each depth, as they come by."""
-
-    def __init__(self, owner: TokenTransformer) -> None:
-        self.owner = owner
-        self.means: list[np.ndarray] = []
-        self.covariances: list[np.ndarray] = []
-        self.normality: list[Gaussianity] = []
-        self.rows: list[tuple[float, ...]] = []
-
-    def add(self, x: np.ndarray, layer: GaussianTransformer) -> None:
-        mean, covariance = sample_moments(x)
-        self.means.append(mean)
-        self.covariances.append(covariance)
-        self.normality.append(mardia(x))
-        read = self.owner._read(x)
-        moments = sample_moments(read)
-        fractions = effective_fraction(layer.heads, layer.k, read, causal=self.owner.causal)
-        self.rows.append(
-            (
-                float(logit_deviation(layer.heads, layer.k, *moments).max()),
-                float(fractions.min()),
-                effective_rank(covariance),
-                cosine_similarity(x),
-                cluster_count(x),
-            )
-        )
-
-    def response(
-        self,
-        count: int,
-        depths: np.ndarray,
-        gaussian: MomentResponse | None,
-        tokens: np.ndarray,
-        token_depths: np.ndarray,
-    ) -> TokenResponse:
-        mean, covariance = np.stack(self.means, axis=-1), np.stack(self.covariances, axis=-1)
-        owner = self.owner
-        system = moment_system(layers_of(owner.model)[0].replace(name=None))
-        # vech runs down the columns of the lower triangle, which are rows of the upper one.
-        packed = np.concatenate([mean, covariance[np.triu_indices(owner.dim)]])
-        response = TokenResponse(
-            depths,
-            packed,
-            packed,
-            None,
-            issiso=False,
-            output_labels=system.state_labels,
-            state_labels=system.state_labels,
-            title=f"Response of {count} tokens",
-            sysname="tokens",
-        )
-        response.count, response.mean, response.covariance = count, mean, covariance
-        response.tokens, response.token_depths = tokens, token_depths
-        columns = np.array(self.rows).T
-        response.logit_std, response.effective_fraction = columns[0], columns[1]
-        response.effective_rank, response.cosine_similarity = columns[2], columns[3]
-        response.clusters = columns[4]
-        response.gaussianity = _stacked(self.normality)
-        response.gaussian = gaussian
-        response.gap = None if gaussian is None else _gaps(mean, covariance, gaussian)
-        response.causal, response.layer_norm = owner.causal, owner.layer_norm
-        return response
-
-
-def _stacked(each: list[Gaussianity]) -> Gaussianity:
-    names = Gaussianity.__dataclass_fields__
-    return Gaussianity(**{name: np.array([getattr(one, name) for one in each]) for name in names})
-
-
-def _gaps(mean: np.ndarray, covariance: np.ndarray, gaussian: MomentResponse) -> np.ndarray:
-    gaps = np.full(mean.shape[1], np.inf)
-    for n in range(gaussian.t.size):
-        gaps[n] = bures_wasserstein(
-            (mean[:, n], covariance[:, :, n]),
-            (gaussian.mean[:, n], gaussian.covariance[:, :, n]),
-        )
-    return gaps
-
-
 def _applied(part: Callable, x: np.ndarray) -> np.ndarray:
-    value = np.asarray(part(x))
+    # A part that works in place would change the tokens themselves.
+    seen = x.view()
+    seen.flags.writeable = False
+    value = np.asarray(part(seen))
     if value.shape != x.shape or value.dtype.kind not in "iuf":
         raise ShapeError(
             f"feedforward: expected real values of shape {x.shape}, that of the tokens, found "
             f"{value.dtype} of shape {value.shape}; return one row for each token"
+        )
+    if not np.isfinite(value).all() and np.isfinite(x).all():
+        raise ParameterError(
+            "feedforward: expected finite values at the tokens, found NaN or infinite ones; the "
+            "function has to be defined at every token that is met"
         )
     return value
 
@@ -392,10 +339,24 @@ def _read_kept(keep: ArrayLike | None, depths: np.ndarray) -> set[int]:
     return {int(n) for n in nearest}
 
 
+def _read_start(tokens: ArrayLike, dim: int) -> np.ndarray:
+    x = read_tokens(tokens, dim)
+    if np.abs(x).max() > LARGEST:
+        raise ParameterError(
+            f"tokens: expected entries up to {LARGEST:g}, whose squares are finite, found "
+            f"{np.abs(x).max():.3g}; choose another unit"
+        )
+    return x
+
+
+def _number(value: Any) -> bool:
+    return np.isscalar(value) and not isinstance(value, (str, bytes, bool, complex))
+
+
 def _read_tolerances(rtol: float, atol: float | None, x: np.ndarray) -> tuple[float, float]:
-    if not 0 < rtol < 1:
+    if not _number(rtol) or not 0 < rtol < 1:
         raise ParameterError(f"rtol: expected a number between 0 and 1, found {rtol!r}")
-    if atol is not None and not 0 < atol < np.inf:
+    if atol is not None and not (_number(atol) and 0 < atol < np.inf):
         raise ParameterError(f"atol: expected a positive number, found {atol!r}")
     if atol is None:
         atol = rtol * (float(np.sqrt(np.mean(x**2))) or 1.0)

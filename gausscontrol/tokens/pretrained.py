@@ -12,13 +12,13 @@ computation that folded layers are compared with; logits are formed as they stan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from gausscontrol.errors import ShapeError
+from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.tokens.feedforward import FeedForward
 from gausscontrol.tokens.statistics import read_tokens
 
@@ -44,6 +44,9 @@ class Norm:
     gain: np.ndarray
     bias: np.ndarray
     epsilon: float
+
+    def __repr__(self) -> str:
+        return f"<Norm: {self.kind}, d = {self.gain.size}, epsilon {self.epsilon:g}>"
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
         """Return the normalised tokens, (N, d)."""
@@ -152,6 +155,10 @@ class LayerWeights:
     causal: bool
     groups: int
 
+    def __repr__(self) -> str:
+        groups = "" if self.groups == self.n_heads else f" on {self.groups} key heads"
+        return f"<LayerWeights: d = {self.dim}, {self.n_heads} heads{groups}>"
+
     @property
     def n_heads(self) -> int:
         """Number of heads h."""
@@ -213,12 +220,12 @@ class LayerWeights:
 
         Raises
         ------
-        ShapeError
-            If z is not (N, d).
+        ShapeError, ParameterError
+            If z is not (N, d), or there is no such head.
         """
         if z.ndim != 2 or z.shape[1] != self.dim:
             raise ShapeError(f"z: expected shape (N, {self.dim}), found {z.shape}")
-        chosen = range(self.n_heads) if head is None else (head,)
+        chosen = range(self.n_heads) if head is None else (_read_head(head, self.n_heads),)
         out = np.zeros_like(z) if head is not None else np.tile(self.output_bias, (len(z), 1))
         for h in chosen:
             queries = z @ self.W_Q[h].T + self.query_bias[h]
@@ -231,3 +238,10 @@ class LayerWeights:
             weights = softmax(logits, axis=1)
             out += weights @ (z @ self.W_V[h].T + self.value_bias[h]) @ self.W_O[h].T
         return out
+
+
+def _read_head(head: Any, count: int) -> int:
+    whole = isinstance(head, (int, np.integer)) and not isinstance(head, bool)
+    if not whole or not 0 <= head < count:
+        raise ParameterError(f"head: expected one of {count} heads from 0, found {head!r}")
+    return int(head)

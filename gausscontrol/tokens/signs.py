@@ -26,6 +26,9 @@ __all__ = ["MimeticSigns", "mimetic_signs"]
 # Share of the trace in the sum of absolute eigenvalues from which on a matrix leans to one sign.
 # For random factors it has mean 0 and deviation about 1 / sqrt(d dk): 0.006 to 0.02 in real models.
 LEANING = 0.1
+# What is left of a symmetric part that cancels, over the size of its factors.
+ROUNDING = 4 * np.finfo(float).eps
+VERDICTS = ("stabilising", "destabilising", "mixed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class MimeticSigns:
     Parameters
     ----------
     layer, head : (n,) ndarray of int
-        Positions, from 0.
+        Positions, from 0; layers from `read_layers` keep those that they have in their model.
     B_trace, V_trace : (n,) ndarray
         [1/x^2] and [1/t].
     B_spectrum, V_spectrum : tuple of (m,) ndarray
@@ -43,7 +46,8 @@ class MimeticSigns:
         narrower than d are left out.
     B_share, V_share : (n,) ndarray
         Trace over the sum of absolute eigenvalues: 1 if the symmetric part is positive
-        semidefinite, -1 if negative, near 0 if both signs balance.
+        semidefinite, -1 if negative, near 0 if both signs balance, and 0 if there is no symmetric
+        part.
     mean_form : (n,) ndarray
         Average of tr(V E B E) over symmetric E of unit Frobenius norm; it does not depend on the
         head gauge. [1/(t x^2)]
@@ -94,6 +98,10 @@ class MimeticSigns:
         """
         return int(np.sum(self.verdict == verdict))
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.count(word)} {word}" for word in VERDICTS)
+        return f"<MimeticSigns of {self.layer.size} heads: {counts}>"
+
     def __str__(self) -> str:
         lines = [" layer head       tr B  share       tr V  share   mean form  verdict"]
         for i in range(self.layer.size):
@@ -103,9 +111,7 @@ class MimeticSigns:
                 f"{self.B_share[i]:6.2f} {self.V_trace[i]:10.4g} {self.V_share[i]:6.2f} "
                 f"{self.mean_form[i]:11.3g}  {self.verdict[i]}{sure}"
             )
-        counts = ", ".join(
-            f"{self.count(word)} {word}" for word in ("stabilising", "destabilising", "mixed")
-        )
+        counts = ", ".join(f"{self.count(word)} {word}" for word in VERDICTS)
         lines.append(f"{self.layer.size} heads: {counts}")
         lines.append(
             f"stabilising with B positive and V negative: {int(self.mimetic.sum())}; "
@@ -157,7 +163,7 @@ def mimetic_signs(model: Any, *, threshold: float = LEANING) -> MimeticSigns:
             f"threshold: expected a number in [0, 1), found {threshold!r}; 0.1 is the default"
         )
     rows = []
-    for index, layer in enumerate(_layers(model)):
+    for index, layer in _layers(model):
         keys, values = _products(layer.heads)
         for head, (key, value) in enumerate(zip(keys, values, strict=True)):
             rows.append((index, head, *_signs(key, value, layer.dim, threshold)))
@@ -170,16 +176,18 @@ def mimetic_signs(model: Any, *, threshold: float = LEANING) -> MimeticSigns:
     )
 
 
-def _layers(model: Any) -> list[GaussianTransformer]:
-    layers = list(model) if isinstance(model, Iterable) else [model]
-    layers = [getattr(layer, "model", layer) for layer in layers]
+def _layers(model: Any) -> list[tuple[int, GaussianTransformer]]:
+    # Layers of a trained model keep their positions in it.
+    found = list(model) if isinstance(model, Iterable) else [model]
+    positions = [getattr(layer, "index", i) for i, layer in enumerate(found)]
+    layers = [getattr(layer, "model", layer) for layer in found]
     for i, layer in enumerate(layers):
         if not isinstance(layer, GaussianTransformer):
             raise ParameterError(
                 f"model[{i}]: expected a GaussianTransformer, found {type(layer).__name__}; "
                 "pass a model, a stack or a list of layers"
             )
-    return layers
+    return list(zip(positions, layers, strict=True))
 
 
 # -- matrices as products of thin factors ---------------------------------------------------------
@@ -200,7 +208,7 @@ def _products(heads) -> tuple[list, list]:
 def _signs(key, value, dim: int, threshold: float) -> tuple:
     B, V = _parts(*key), _parts(*value)
     B_trace, V_trace = _trace(*key), _trace(*value)
-    B_share, V_share = _share(B_trace, B[0]), _share(V_trace, V[0])
+    B_share, V_share = _share(B_trace, B[0], *key), _share(V_trace, V[0], *value)
     # tr(V B^T) = tr((R_B R_V^T) (L_V^T L_B)), from small matrices.
     inner = float(np.sum((key[1] @ value[1].T) * (key[0].T @ value[0])))
     mean_form = (V_trace * B_trace + inner) / (dim * (dim + 1))
@@ -222,9 +230,11 @@ def _trace(left: np.ndarray, right: np.ndarray) -> float:
     return float(np.sum(left.T * right))
 
 
-def _share(trace: float, spectrum: np.ndarray) -> float:
+def _share(trace: float, spectrum: np.ndarray, left: np.ndarray, right: np.ndarray) -> float:
     size = float(np.abs(spectrum).sum())
-    return trace / size if size > 0 else 0.0
+    # A skew product has no symmetric part but rounding, whose signs mean nothing.
+    rounding = ROUNDING * len(left) * float(np.linalg.norm(left) * np.linalg.norm(right))
+    return trace / size if size > rounding else 0.0
 
 
 def _lowest(spectrum: np.ndarray, dim: int) -> float:

@@ -18,22 +18,28 @@ from scipy.special import chdtrc, ndtr
 
 from gausscontrol.errors import ShapeError
 from gausscontrol.linalg.arrays import real_array
-from gausscontrol.linalg.bures import equilibrated_factor
 
 __all__ = [
     "Gaussianity",
+    "centre",
     "cluster_count",
     "cosine_similarity",
     "effective_rank",
     "mardia",
     "read_tokens",
     "sample_moments",
+    "some_of",
+    "whitened",
 ]
 
 # Two tokens are close when their distance is below this share of the root mean square distance.
 CLOSE = 0.1
-# Tokens whose pairs are compared, spread evenly over the sample.
+# Tokens whose pairs are compared, drawn from the sample.
 PAIRED_TOKENS = 1_000
+# Numbers that differ by less than this share of their size are equal but for rounding.
+ROUNDING = 8 * np.finfo(float).eps
+# Singular values below this share of the largest are rounding of the sums behind them.
+SINGULAR = 1e-13
 # Entries of one block of (z_i . z_j)^3.
 CHUNK = 4_000_000
 
@@ -68,6 +74,11 @@ class Gaussianity:
     def pvalue(self) -> float | np.ndarray:
         """Twice the smaller of both p-values, at most 1."""
         return np.minimum(1.0, 2 * np.minimum(self.skewness_pvalue, self.kurtosis_pvalue))
+
+    def __repr__(self) -> str:
+        count = np.size(self.skewness)
+        depths = f" at {count} depths" if np.ndim(self.skewness) else ""
+        return f"<Gaussianity{depths}: p-value {float(np.ravel(self.pvalue)[-1]):.2g}>"
 
     def __str__(self) -> str:
         def last(value) -> float:
@@ -126,9 +137,29 @@ def sample_moments(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     covariance : (d, d) ndarray
         [x]^2
     """
+    mean, centred = centre(tokens)
+    return mean, centred.T @ centred / len(tokens)
+
+
+def centre(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of tokens and their deviations from it.
+
+    Parameters
+    ----------
+    tokens : (N, d) ndarray
+        [x]
+
+    Returns
+    -------
+    mean : (d,) ndarray
+        [x]
+    deviations : (N, d) ndarray
+        Zero in a coordinate in which tokens differ by rounding only. [x]
+    """
     mean = tokens.mean(axis=0)
     centred = tokens - mean
-    return mean, centred.T @ centred / len(tokens)
+    centred[:, np.ptp(tokens, axis=0) <= ROUNDING * np.abs(mean)] = 0.0
+    return mean, centred
 
 
 def mardia(tokens: ArrayLike) -> Gaussianity:
@@ -166,18 +197,11 @@ def mardia(tokens: ArrayLike) -> Gaussianity:
     >>> bool(gct.tokens.mardia(uniform).pvalue < 1e-6)
     True
     """
-    x = read_tokens(tokens)
-    return _mardia(x, *sample_moments(x))
-
-
-def _mardia(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Gaussianity:
-    count = len(x)
-    L = equilibrated_factor(covariance)
-    rank = L.shape[1]
+    z = whitened(read_tokens(tokens))
+    count, rank = z.shape
     if rank == 0 or count <= rank + 1:
         # One point, or no more tokens than a simplex has corners: every such sample looks alike.
         return Gaussianity(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
-    z = (x - mean) @ np.linalg.pinv(L, rcond=0).T
     b1 = _skewness(z)
     b2 = float(np.mean(np.einsum("ij,ij->i", z, z) ** 2))
     r, N = rank, count
@@ -197,6 +221,31 @@ def _mardia(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> Gaussian
     )
 
 
+def whitened(tokens: np.ndarray) -> np.ndarray:
+    """Return tokens in coordinates in which their covariance is I.
+
+    Parameters
+    ----------
+    tokens : (N, d) ndarray
+        [x]
+
+    Returns
+    -------
+    (N, r) ndarray
+        r is the rank of the covariance. No covariance is formed, which would lose half the digits
+        of coordinates that are nearly dependent.
+    """
+    _, centred = centre(tokens)
+    size = np.abs(centred).max(axis=0)
+    varies = size > 0
+    if not varies.any():
+        return np.zeros((len(tokens), 0))
+    U, values, _ = np.linalg.svd(centred[:, varies] / size[varies], full_matrices=False)
+    noise = ROUNDING * (np.abs(tokens[:, varies]).max(axis=0) / size[varies]).max()
+    keep = values > max(SINGULAR * values[0], noise * np.sqrt(len(tokens)))
+    return np.sqrt(len(tokens)) * U[:, keep]
+
+
 def _skewness(z: np.ndarray) -> float:
     """Return b1, from third moments or from pairs of tokens, whichever are fewer."""
     count, rank = z.shape
@@ -210,6 +259,25 @@ def _skewness(z: np.ndarray) -> float:
     size = max(1, CHUNK // count)
     blocks = (z[start : start + size] @ z.T for start in range(0, count, size))
     return sum(float(np.sum(block**3)) for block in blocks) / count**2
+
+
+def some_of(count: int, most: int) -> np.ndarray:
+    """Return which tokens stand for all of them.
+
+    Parameters
+    ----------
+    count, most : int
+        How many there are, and how many are wanted at most.
+
+    Returns
+    -------
+    (min(count, most),) ndarray of int
+        Ascending; drawn at random, so that no period in the order of the tokens is met, and the
+        same in every call.
+    """
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
 
 def effective_rank(covariance: np.ndarray) -> float:
@@ -272,14 +340,15 @@ def cluster_count(tokens: np.ndarray) -> float:
     Returns
     -------
     float
-        K for K equal clusters, up to the number of tokens (at most 1,000 are compared, spread
-        evenly over the sample) when none are close. A Gaussian on a line has about 12, one in the
-        plane about 90, and one of more than a few effective dimensions nearly all of them.
+        K for K equal clusters, up to the number of tokens (at most 1,000 are compared, the same
+        ones whenever there are as many) when none are close. A Gaussian on a line has about 12, one
+        in the plane about 90, and one of more than a few effective dimensions nearly all of them.
     """
-    chosen = np.unique(np.linspace(0, len(tokens) - 1, min(len(tokens), PAIRED_TOKENS)).astype(int))
-    part = tokens[chosen] - tokens[chosen].mean(axis=0)
-    distance = np.sqrt(2 * np.mean(np.sum(part**2, axis=1)))
-    if distance == 0:
+    _, part = centre(tokens[some_of(len(tokens), PAIRED_TOKENS)])
+    size = np.abs(part).max()
+    if size == 0:
         return 1.0
+    part = part / size
+    distance = np.sqrt(2 * np.mean(np.sum(part**2, axis=1)))
     tree = cKDTree(part)
     return len(part) ** 2 / float(tree.count_neighbors(tree, CLOSE * distance))

@@ -24,6 +24,8 @@ from gausscontrol.tokens.activations import Activation
 
 __all__ = ["UnitMoments", "Units"]
 
+ROUNDING = 4 * np.finfo(float).eps
+
 
 class UnitMoments(NamedTuple):
     """Means under a Gaussian, one entry per unit on the last axis.
@@ -70,7 +72,7 @@ class Units:
         ----------
         mean : (d,) ndarray
         S : (d, d) ndarray
-            Symmetric; a variance that rounding made negative counts as zero.
+            Symmetric; a variance that is rounding of its terms, or negative, counts as zero.
         order : int
             At most 4 without a gate, at most 3 with one.
 
@@ -80,7 +82,8 @@ class Units:
         """
         m = self.W_g @ mean + self.c_g
         spread = self.W_g @ S
-        v = np.maximum(np.einsum("ij,ij->i", spread, self.W_g), 0.0)
+        v = np.einsum("ij,ij->i", spread, self.W_g)
+        v[v <= ROUNDING * self._largest(S)] = 0.0
         s = np.sqrt(v)
         if self.W_u is None:
             a = self.activation.expectations(m, s, order)
@@ -89,6 +92,10 @@ class Units:
         kappa = np.where(v > 0, np.einsum("ij,ij->i", spread, self.W_u), 0.0)
         a = self.activation.expectations(m, s, order + 1)
         return UnitMoments(m, v, u, kappa, a, u * a[:-1] + kappa * a[1:])
+
+    def _largest(self, S: np.ndarray) -> np.ndarray:
+        # What the terms of w^T S w add up to at most.
+        return (np.abs(self.W_g) @ np.sqrt(np.maximum(np.diagonal(S), 0.0))) ** 2
 
     def mean_slopes(self, W2: np.ndarray, moments: UnitMoments) -> np.ndarray:
         """Return A_eq = W2 (diag(b_1) W_g + diag(a_0) W_u), given moments of order 1."""

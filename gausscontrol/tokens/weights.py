@@ -49,6 +49,8 @@ class PretrainedLayer:
         The number that stands in for each token's own size in the norms. [x]
     folded, dropped : tuple of str
         What model and feedforward contain, and what they cannot.
+    index : int
+        Position in the trained model, from 0.
     """
 
     name: str
@@ -58,6 +60,7 @@ class PretrainedLayer:
     divisor: float
     folded: tuple[str, ...]
     dropped: tuple[str, ...]
+    index: int = 0
 
     def attention(self, tokens: ArrayLike, *, head: int | None = None) -> np.ndarray:
         """Return softmax attention from the raw weights, all norms off.
@@ -80,7 +83,7 @@ class PretrainedLayer:
         Raises
         ------
         ShapeError, ParameterError
-            If the tokens are not real and of dimension d.
+            If the tokens are not real and of dimension d, or there is no such head.
         """
         raw, z = self.raw, read_tokens(tokens, self.raw.dim)
         if not raw.post_norm:
@@ -104,7 +107,11 @@ class PretrainedLayer:
         ParameterError
             If it is not positive.
         """
-        return _folded(self.name, self.raw, _read_divisor(divisor), self.model.dt)
+        return _folded(self.name, self.index, self.raw, _read_divisor(divisor), self.model.dt)
+
+    def __repr__(self) -> str:
+        raw = self.raw
+        return f"<PretrainedLayer {self.name}: d = {raw.dim}, {raw.n_heads} heads>"
 
     def __str__(self) -> str:
         raw = self.raw
@@ -131,10 +138,11 @@ def read_layers(
     Parameters
     ----------
     source : path or mapping of arrays
-        A .npz, .safetensors or .onnx file, or arrays by name. Architectures known by their names:
-        "glassllm", "bert", "vit", "dinov2", "llama" (and what shares their names).
+        A .npz, .safetensors or .onnx file, a folder with one, or arrays by name. Architectures
+        known by their names: "glassllm", "llama", "bert", "vit", "dinov2", "gpt2", "timm".
     config : mapping, optional
-        Settings, by the names that config.json has; read from beside the file by default.
+        Settings, by the names that config.json has; read from beside the file by default. One that
+        contradicts the arrays, or changes layers in a way that is not read, is refused.
     n_heads : int, optional
         Number of heads where the configuration does not say.
     divisor : float, optional
@@ -150,7 +158,8 @@ def read_layers(
     Raises
     ------
     ParameterError, ShapeError
-        If the architecture is unknown, a setting is missing, or weights do not agree.
+        If the architecture is unknown, a setting is missing, weights do not agree, or a layer has
+        arrays that are not read.
     OSError
         If the file cannot be read.
 
@@ -175,16 +184,26 @@ def read_layers(
     """
     if isinstance(source, Mapping):
         tensors, settings = source, {}
-    else:
+    elif isinstance(source, (str, os.PathLike)):
         tensors, settings = read_tensors(source), read_config(source)
+    else:
+        raise ParameterError(
+            f"source: expected a file or arrays by name, found {type(source).__name__}; pass a "
+            "path or a dict"
+        )
     if config is not None:
+        if not isinstance(config, Mapping):
+            raise ParameterError(
+                f"config: expected settings by name, found {type(config).__name__}; pass a dict "
+                "such as {'num_attention_heads': 12}"
+            )
         settings = dict(config)
     if n_heads is not None:
         settings = {**settings, "num_attention_heads": n_heads}
     number = _read_divisor(divisor)
     architecture, layers = raw_layers(tensors, settings)
     return [
-        _folded(f"{architecture} layer {index}", raw, number, dt)
+        _folded(f"{architecture} layer {index}", index, raw, number, dt)
         for index, raw in enumerate(layers)
     ]
 
@@ -197,7 +216,7 @@ def _read_divisor(value: Any) -> float:
     return float(value)
 
 
-def _folded(name: str, raw: LayerWeights, divisor: float, dt: float) -> PretrainedLayer:
+def _folded(name: str, index: int, raw: LayerWeights, divisor: float, dt: float) -> PretrainedLayer:
     weights, feedforward = raw, raw.feedforward
     if not raw.post_norm:
         weights, feedforward = _inputs(raw, divisor)
@@ -222,7 +241,7 @@ def _folded(name: str, raw: LayerWeights, divisor: float, dt: float) -> Pretrain
         gate=feedforward.gate,
     )
     return PretrainedLayer(
-        name, raw, model, feedforward, divisor, _what_folds(raw), _what_drops(raw, divisor)
+        name, raw, model, feedforward, divisor, _what_folds(raw), _what_drops(raw, divisor), index
     )
 
 

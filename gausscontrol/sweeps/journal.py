@@ -1,0 +1,267 @@
+"""The file that a sweep resumes from: one line of JSON for each item, appended as items finish.
+
+    {"format": "gausscontrol sweep", "version": 1, "function": ..., "seed": ..., ...}
+    {"item": 12, "value": ...}
+    {"item": 13, "error": {"type": ..., "message": ..., "traceback": ...}}
+
+A line reaches the operating system before the next item is looked at, so that killing the process
+loses none; it reaches the disk within a second, which is what a failing machine may cost. A last
+line that was cut short is dropped, and its item computed again. The last line on an item counts.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gausscontrol.errors import ParameterError
+from gausscontrol.sweeps.grid import Grid
+from gausscontrol.sweeps.storage import decode, encode
+
+try:
+    import fcntl
+except ImportError:  # not on this operating system: two sweeps on one file are not told apart
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Journal", "function_name"]
+
+FORMAT, VERSION = "gausscontrol sweep", 1
+# Seconds between writes to the disk itself.
+SYNC_INTERVAL = 1.0
+# What file systems answer that have no locks; two sweeps on one file are not told apart there.
+UNLOCKABLE = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+# What to say of digests that differ.
+WORDS = {
+    "points": "the values of this grid, found others",
+    "fixed": "the arguments that this partial function fixes, found others",
+}
+
+
+def function_name(function: Any) -> str:
+    """Return the module and qualified name of a function, or of what a partial one fixes.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    str
+    """
+    if isinstance(function, partial):
+        return f"partial of {function_name(function.func)}"
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{getattr(named, '__module__', None) or 'unknown'}.{named.__qualname__}"
+
+
+class Journal:
+    """Finished items on disk.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Made if it is not there.
+    function : callable
+    grid : Grid
+    seed : int
+
+    Attributes
+    ----------
+    finished : dict
+        The values that were on disk, by item.
+
+    Raises
+    ------
+    ParameterError
+        If the file is of another sweep, damaged, none of these, or in use.
+    OSError
+        If the system refuses to read or write it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], function: Any, grid: Grid, seed: int) -> None:
+        self.path = Path(path)
+        self.finished: dict[int, Any] = {}
+        header = _header(function, grid, seed)
+        self._file = _opened(self.path)
+        try:
+            self._lock()
+            self._read(header, len(grid.points))
+        except BaseException:
+            self._file.close()
+            raise
+        self._synced = time.monotonic()
+
+    def write(self, index: int, value: Any) -> Any:
+        """Store a value, and return it as it will be read.
+
+        Parameters
+        ----------
+        index : int
+        value : object
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        ParameterError
+            If the file does not hold such values.
+        """
+        try:
+            stored = encode(value)
+        except RecursionError as error:
+            raise ParameterError(
+                "a file of results holds finite nestings, found one without end; return the "
+                "numbers of it, or leave resume out"
+            ) from error
+        self._append({"item": index, "value": stored})
+        return decode(stored)
+
+    def write_error(self, index: int, kind: str, message: str, traceback: str) -> None:
+        """Store why an item failed.
+
+        Parameters
+        ----------
+        index : int
+        kind, message, traceback : str
+        """
+        error = {"type": kind, "message": message, "traceback": traceback}
+        self._append({"item": index, "error": error})
+
+    def close(self) -> None:
+        """Bring everything to the disk."""
+        try:
+            os.fsync(self._file.fileno())
+        finally:
+            self._file.close()
+
+    def _append(self, record: dict) -> None:
+        self._put(_line(record))
+        if time.monotonic() - self._synced >= SYNC_INTERVAL:
+            os.fsync(self._file.fileno())
+            self._synced = time.monotonic()
+
+    def _put(self, content: bytes) -> None:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            # Held by this process alone: workers forked from it do not keep it after its death.
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise ParameterError(
+                f"resume: expected a file of its own, found {str(self.path)!r} in use by another "
+                "process; wait for it, or name another file"
+            ) from error
+        except OSError as error:
+            if error.errno not in UNLOCKABLE:
+                raise
+
+    def _read(self, header: dict, items: int) -> None:
+        content = self._file.read()
+        line = _line(header)
+        if line.startswith(content):  # new, or stopped before its first line was whole
+            self._file.seek(0)
+            self._put(line)
+            return
+        first, *lines = content.split(b"\n")
+        self._compare(first, header)
+        torn = lines.pop()
+        for number, text in enumerate(lines, start=2):
+            index, value, finished = self._record(text, number, items)
+            if finished:
+                self.finished[index] = value
+            else:
+                self.finished.pop(index, None)
+        if torn:
+            self._file.truncate(len(content) - len(torn))
+        self._file.seek(0, os.SEEK_END)
+
+    def _compare(self, first: bytes, header: dict) -> None:
+        try:
+            found = json.loads(first)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ParameterError(
+                f"resume: expected a file that a sweep wrote, found {str(self.path)!r}, which is "
+                "something else; name another file"
+            )
+        for key, wanted in header.items():
+            if found.get(key) != wanted:
+                what = WORDS.get(key, f"{wanted!r}, found {found.get(key)!r}")
+                raise ParameterError(
+                    f"resume: {str(self.path)!r} is of another sweep: {key}: expected {what}; "
+                    "repeat the call it began with, or name another file"
+                )
+
+    def _record(self, text: bytes, number: int, items: int) -> tuple[int, Any, bool]:
+        try:
+            record = json.loads(text)
+            index, finished = record["item"], "value" in record
+            if type(index) is not int or not 0 <= index < items:
+                raise ValueError(f"item {index!r} of {items}")
+            if not finished and set(record) != {"item", "error"}:
+                raise ValueError(f"an item with {sorted(record)}")
+            return index, decode(record["value"]) if finished else None, finished
+        except (ValueError, LookupError, TypeError) as error:
+            raise ParameterError(
+                f"resume: line {number} of {str(self.path)!r} is damaged ({error}); "
+                "delete that line, and its item is computed again"
+            ) from error
+
+
+def _header(function: Any, grid: Grid, seed: int) -> dict[str, Any]:
+    """Return what must agree between the sweep that began a file and one that goes on with it."""
+    names = list(grid.axes) if grid.axes is not None else None
+    try:
+        points = encode(grid.axes if grid.axes is not None else list(grid.points))
+    except ParameterError as error:
+        raise ParameterError(f"grid: cannot be told from others, for resume: {error}") from error
+    try:
+        fixed = _fixed(function)
+    except ParameterError as error:
+        raise ParameterError(f"function: what it fixes is unknown, for resume: {error}") from error
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "function": function_name(function),
+        "fixed": _digest(fixed),
+        "seed": seed,
+        "parameters": names,
+        "shape": list(grid.shape),
+        "points": _digest(points),
+    }
+
+
+def _fixed(function: Any) -> Any:
+    """Return the arguments that a partial function fixes, as they are stored."""
+    if not isinstance(function, partial):
+        return None
+    return [encode(function.args), encode(function.keywords), _fixed(function.func)]
+
+
+def _digest(stored: Any) -> str:
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
+
+
+def _line(record: dict) -> bytes:
+    return json.dumps(record, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _opened(path: Path) -> io.FileIO:
+    # Not buffered: what is written has left this process. A child that ends writes nothing twice.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    return io.FileIO(descriptor, "r+")
