@@ -33,9 +33,11 @@ LARGEST = 6
 
 # Two spaces of indentation, a label, two or more spaces, a value.
 ROW = re.compile(r"  (\S(?: ?\S)*) {2,}(\S(?: ?\S)*)")
+# Pages without a doctype would give tables a colour and a size of their own.
+OWN = "color: inherit; font-size: inherit"
 LEFT = "text-align: left; vertical-align: top"
 BRACKETS = (
-    "border-collapse: collapse; display: inline-table; margin: 0; "
+    f"{OWN}; border-collapse: collapse; display: inline-table; margin: 0; "
     "border: solid currentColor; border-width: 0 1px; border-radius: 4px"
 )
 ENTRY = "text-align: right; padding: 0 0.4em; background: none; border: 0"
@@ -122,7 +124,7 @@ def html_table(heading: str, rows: Iterable[tuple[str | None, str]]) -> str:
     Examples
     --------
     >>> print(html_table("A < B", [("rank", "<b>2</b>")]))
-    <div><strong>A &lt; B</strong><table>
+    <div><strong>A &lt; B</strong><table style="...">
     <tr><th style="...">rank</th><td style="...">&lt;b&gt;2&lt;/b&gt;</td></tr>
     </table></div>
     """
@@ -135,7 +137,7 @@ def html_table(heading: str, rows: Iterable[tuple[str | None, str]]) -> str:
         else:
             name = html.escape(label)
             lines.append(f'<tr><th style="{LEFT}">{name}</th><td style="{LEFT}">{cell}</td></tr>')
-    table = "\n".join(["<table>", *lines, "</table>"]) if lines else ""
+    table = "\n".join([f'<table style="{OWN}">', *lines, "</table>"]) if lines else ""
     return f"<div><strong>{html.escape(heading)}</strong>{table}</div>"
 
 

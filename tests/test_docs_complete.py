@@ -103,7 +103,7 @@ def test_python_blocks_run_or_say_why_not(tmp_path, monkeypatch, capsys):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     for page, body in code_blocks():
-        marked = re.match(r":class: not-run (needs-\w+)\n", body)
+        marked = re.match(r":class: not-run (needs-[\w-]+)\n", body)
         if not marked:
             exec(compile(ast.parse(body), str(page), "exec"), {})
             seen += 1

@@ -9,9 +9,11 @@ large" into "I + E is not positive". With dt > 0 the same is done for the map's 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from gausscontrol.analysis.spectra import dense_operator, linear_operator
@@ -22,6 +24,8 @@ __all__ = ["Root", "polish", "scaled_residual"]
 
 DENSE_DIM = 20
 MAX_ITERATIONS = 40
+# Chords between two factorisations; how far each must shrink, and what counts as none.
+MAX_CHORDS, CONTRACTION, CHORD_TOLERANCE = 12, 0.5, 1e-14
 # Residuals, relative to |A| + |T(I)| in whitened coordinates.
 CONVERGED = 1e-9
 STAGNATION = 0.5
@@ -130,11 +134,38 @@ def _newton_step(
 
 def _dense_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
     operator = _fixed_point_operator(dense_operator(white), white.dt)
-    try:
-        step = np.linalg.solve(operator, -svec(rate))
-    except np.linalg.LinAlgError:
+    factors, pivots, singular = dgetrf(operator)
+    if singular:
         return None
-    return smat(step) if np.isfinite(step).all() else None
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        return -smat(dgetrs(factors, pivots, svec(right))[0])
+
+    step = solve(rate)
+    if not np.isfinite(step).all():
+        return None
+    return step if white.dt else _chords(white, rate, step, solve)
+
+
+def _chords(
+    white: GaussianTransformer,
+    rate: np.ndarray,
+    step: np.ndarray,
+    solve: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    # F(I + E) = F(I) + L(E) + T(E) E + E T(E)^T exactly (Theory 2.1), so that L, factored once,
+    # finds the zero nearby in these coordinates wherever the chords contract.
+    change = np.linalg.norm(step)
+    for _ in range(MAX_CHORDS):
+        image = white.heads.attention(step) @ step
+        following = solve(rate + image + image.T)
+        moved = np.linalg.norm(following - step)
+        if not moved < CONTRACTION * change:
+            return step
+        step, change = following, moved
+        if moved < CHORD_TOLERANCE * np.linalg.norm(step):
+            break
+    return step
 
 
 def _fixed_point_operator(operator: np.ndarray, dt: float) -> np.ndarray:

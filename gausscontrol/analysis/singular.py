@@ -172,7 +172,8 @@ def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | No
         state = np.concatenate([np.zeros(dim), L.reshape(-1)])
         image = field.factor_form(state)[dim:].reshape(L.shape)  # M L, or D L
         by_factor = field.factor_jacobian(state)[dim:, dim:]
-        if dim > DENSE_DIM and not model.dt:
+        compressed = dim > DENSE_DIM and not model.dt
+        if compressed:
             gap = image @ L.T + L @ image.T
             matrix = _compressed_derivative(image, L, by_factor)
         elif model.dt:
@@ -186,7 +187,7 @@ def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | No
         if np.linalg.norm(gap) <= CONVERGED * size * np.linalg.norm(L) ** 2:
             return L if _has_full_rank(L) else None
         # gap L = 0 says as much as gap = 0, since gap acts from and into the range of L and M L.
-        right = (gap @ L).reshape(-1) if len(matrix) == L.size else svec(gap)
+        right = (gap @ L).reshape(-1) if compressed else svec(gap)
         step = np.linalg.lstsq(matrix, -right, rcond=1e-12)[0].reshape(L.shape)
         share = min(1.0, 0.5 * np.linalg.norm(L) / max(np.linalg.norm(step), 1e-300))
         L = L + share * step

@@ -49,7 +49,7 @@ UNREAD = {
     "partial_rotary_factor": (1, 1.0),
     "attn_logit_softcapping": (),
     "query_pre_attn_scalar": (),
-    "attention_multiplier": (1, 1.0),
+    "attention_multiplier": (),
     "residual_multiplier": (1, 1.0),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
