@@ -82,7 +82,7 @@ def curves() -> tuple[Curve, ...]:
         took = []
         for dim in dims:
             call = prepare(*settling_model(dim))
-            took.append(seconds(call, 5 if dim < 128 else 3))
+            took.append(seconds(call, 5 if dim < 128 else 1))
         logs = np.log(dims[-fitted:]), np.log(took[-fitted:])
         exponent = float(np.polyfit(*logs, 1)[0])
         measured.append(Curve(work, np.array(dims), np.array(took), exponent, fitted))

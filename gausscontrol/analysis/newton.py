@@ -124,7 +124,7 @@ def _newton_step(
     white: GaussianTransformer, rate: np.ndarray, residual: float
 ) -> np.ndarray | None:
     if white.dim <= DENSE_DIM:
-        return _dense_step(white, rate)
+        return _chord_step(white, rate)
     tolerance = GMRES_TOLERANCE
     if white.dim > INEXACT_DIM:
         tolerance = max(tolerance, min(FORCING * residual, LOOSEST_GMRES))
@@ -133,39 +133,35 @@ def _newton_step(
 
 
 def _dense_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
-    operator = _fixed_point_operator(dense_operator(white), white.dt)
-    factors, pivots, singular = dgetrf(operator)
-    if singular:
-        return None
-
-    def solve(right: np.ndarray) -> np.ndarray:
-        return -smat(dgetrs(factors, pivots, svec(right))[0])
-
-    step = solve(rate)
-    if not np.isfinite(step).all():
-        return None
-    return step if white.dt else _chords(white, rate, step, solve)
+    solve = _dense_solver(white)
+    step = None if solve is None else solve(-rate)
+    return step if step is not None and np.isfinite(step).all() else None
 
 
-def _chords(
-    white: GaussianTransformer,
-    rate: np.ndarray,
-    step: np.ndarray,
-    solve: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
+def _chord_step(white: GaussianTransformer, rate: np.ndarray) -> np.ndarray | None:
     # F(I + E) = F(I) + L(E) + T(E) E + E T(E)^T exactly (Theory 2.1), so that L, factored once,
     # finds the zero nearby in these coordinates wherever the chords contract.
+    solve = _dense_solver(white)
+    step = None if solve is None else solve(-rate)
+    if step is None or not np.isfinite(step).all():
+        return None
     change = np.linalg.norm(step)
-    for _ in range(MAX_CHORDS):
+    for _ in range(0 if white.dt else MAX_CHORDS):
         image = white.heads.attention(step) @ step
-        following = solve(rate + image + image.T)
+        following = solve(-rate - image - image.T)
         moved = np.linalg.norm(following - step)
         if not moved < CONTRACTION * change:
-            return step
+            break
         step, change = following, moved
         if moved < CHORD_TOLERANCE * np.linalg.norm(step):
             break
     return step
+
+
+def _dense_solver(white: GaussianTransformer) -> Callable[[np.ndarray], np.ndarray] | None:
+    operator = _fixed_point_operator(dense_operator(white), white.dt)
+    factors, pivots, singular = dgetrf(operator)
+    return None if singular else lambda right: smat(dgetrs(factors, pivots, svec(right))[0])
 
 
 def _fixed_point_operator(operator: np.ndarray, dt: float) -> np.ndarray:
@@ -173,7 +169,7 @@ def _fixed_point_operator(operator: np.ndarray, dt: float) -> np.ndarray:
 
 
 def _krylov_step(
-    white: GaussianTransformer, rate: np.ndarray, tolerance: float
+    white: GaussianTransformer, rate: np.ndarray, tolerance: float = GMRES_TOLERANCE
 ) -> np.ndarray | None:
     forward, dt = linear_operator(white), white.dt
     size = forward.shape[0]
