@@ -19,8 +19,6 @@ from benchmarks.baseline import plain_response, plain_system
 from benchmarks.problems import loosest, settling_model
 from benchmarks.table import Row, goal_row
 from benchmarks.timing import Count, interleaved, seconds
-from gausscontrol.sweeps.classify import classify_batch
-from gausscontrol.sweeps.responses import moment_response_batch
 
 __all__ = ["BATCH_ROWS", "Batch", "random_models", "settling_batch"]
 
@@ -85,7 +83,7 @@ def trajectories() -> Iterator[Row]:
 
         def ours(rtol):
             A, B, V, b, mean, covariance = batch
-            found = moment_response_batch(A, B, V, (mean, covariance), TIMES, b, rtol=rtol)
+            found = gct.moment_response_batch(A, B, V, (mean, covariance), TIMES, b, rtol=rtol)
             return found.covariance
 
         def loop(rtol):
@@ -113,7 +111,7 @@ def verdicts() -> Iterator[Row]:
     batch = random_models(dim, MODELS)
     sample = np.linspace(0, MODELS - 1, VERDICT_SAMPLE, dtype=int)
     found, singles = [], []
-    took = seconds(lambda: found.append(classify_batch(*batch[:4])), 1)
+    took = seconds(lambda: found.append(gct.classify_batch(*batch[:4])), 1)
     models = [batch.model(i) for i in sample]
     theirs = seconds(lambda: [plain_verdict(model) for model in models], 1)
     note = f"loop timed on {VERDICT_SAMPLE}"

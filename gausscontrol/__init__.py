@@ -19,8 +19,8 @@ from gausscontrol.certificates.regime import (
 )
 from gausscontrol.certificates.region import RegionOfAttraction, certify_region_of_attraction
 from gausscontrol.certificates.robustness import Robustness, robustness_radius
-from gausscontrol.certificates.stability import GlobalStability, certify_global_stability
 from gausscontrol.certificates.scalar import ScalarRegime, scalar_regime
+from gausscontrol.certificates.stability import GlobalStability, certify_global_stability
 from gausscontrol.errors import (
     BlowUpWarning,
     EquilibriumNotFound,

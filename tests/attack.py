@@ -9,7 +9,7 @@ as the claim allows. Convergence near a saddle is slow, and slow is not false (f
 from collections import Counter, defaultdict
 
 import numpy as np
-from flows import converge, integrate
+from flows import BUDGET, converge, integrate
 from problems import planted_problem, random_model
 
 import gausscontrol as gct
@@ -336,16 +336,19 @@ def check_nearby(A, V, B, L, limits):
 
 
 def check_bounded(A, V, B, L, limits):
-    flow = integrate(A, V, B, L, 400.0)
+    flow = integrate(A, V, B, L, 400.0, budget=BUDGET)
     return ~flow.escaped & (flow.late_trace <= 1.01 * limits + 1e-9)
 
 
 def check_collapse(A, V, B, L, limits):
-    return integrate(A, V, B, L, stop=lambda L: np.linalg.norm(L, axis=(1, 2)) < 1e-6).stopped
+    def stop(L):
+        return np.linalg.norm(L, axis=(1, 2)) < 1e-6
+
+    return integrate(A, V, B, L, stop=stop, budget=BUDGET).stopped
 
 
 def check_escape(A, V, B, L, limits):
-    flow = integrate(A, V, B, L, depth=1.001 * limits, rtol=1e-7)
+    flow = integrate(A, V, B, L, depth=1.001 * limits, rtol=1e-7, budget=BUDGET)
     return flow.escaped
 
 

@@ -2,12 +2,15 @@
 
     L' = (A + sum_h V_h L L^T B_h) L
 
-by Dormand and Prince's pair with a step for each trajectory. It shares nothing with the package.
+by Dormand and Prince's pair with a step for each trajectory. What is left after BUDGET steps, being
+stiff, goes on one by one, as a covariance with an implicit method. Nothing is shared with the
+package.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.integrate import Radau
 
 NODES = (
     (1 / 5,),
@@ -25,6 +28,8 @@ LEAST_STEP = 1e-12
 FAR, GONE = 1e7, 1e-100
 # Near saddles convergence is slow, so that nothing is called false before this depth.
 DEPTH = 5_000.0
+# Explicit steps after which a trajectory is stiff.
+BUDGET = 4_000
 NEAR = 1e-3
 
 
@@ -50,7 +55,7 @@ def distances(L):
     return np.linalg.norm(L @ L.swapaxes(-1, -2) - np.eye(L.shape[-2]), axis=(1, 2))
 
 
-def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL):
+def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL, budget=np.inf):
     """Follow factors (N, d, r) until `stop(L)` (N,) holds, they escape, or a depth (N,)."""
     count = len(L)
     depth = np.broadcast_to(np.asarray(depth, dtype=float), count).copy()
@@ -65,7 +70,9 @@ def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL):
     active, t = np.arange(count), np.zeros(count)
     step = np.full(count, 1e-6) / np.linalg.norm(rate(A, V, B, L), axis=(1, 2)).clip(1e-300)
     step = np.minimum(step * size, 1e-3 * depth)
-    while active.size:
+    steps = 0
+    while active.size and steps < budget:
+        steps += 1
         h = np.minimum(step, depth - t)[:, None, None]
         with np.errstate(all="ignore"):
             slopes = [rate(A, V, B, L)]
@@ -99,9 +106,41 @@ def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL):
             A, V, B, L, t, step, active, depth, size = (
                 x[keep] for x in (A, V, B, L, t, step, active, depth, size)
             )
+    for n, i in enumerate(active):
+        finish(result, i, A[n], V[n], B[n], L[n], t[n], depth[n], stop, rtol)
     return result
 
 
-def converge(A, V, B, L, depth=DEPTH, near=NEAR, rtol=RTOL):
+def finish(result, i, A, V, B, L, start, depth, stop, rtol):
+    """Go on with trajectory i as Sigma' = M Sigma + Sigma M^T, by an implicit method."""
+    dim, unit = len(A), max(np.linalg.norm(L), 1.0)
+
+    def flow(t, state):
+        S = state.reshape(dim, dim)
+        rates = (A + (V @ S @ B).sum(axis=0)) @ S
+        return (rates + rates.T).reshape(-1)
+
+    state = (L @ L.T).reshape(-1)
+    # Radau's error is that of every entry; near the identity rtol is what is left of it.
+    tight = rtol * 1e-3
+    with np.errstate(all="ignore"):
+        solver = Radau(flow, start, state, depth, rtol=tight, atol=tight * 1e-3)
+        while solver.status == "running":
+            solver.step()
+            S = solver.y.reshape(dim, dim)
+            values, axes = np.linalg.eigh((S + S.T) / 2)
+            L = axes * np.sqrt(values.clip(0))
+            size = np.linalg.norm(L)
+            if solver.t > depth / 2:
+                result.late_trace[i] = max(result.late_trace[i], size**2)
+            result.stopped[i] = stop is not None and bool(stop(L[None])[0])
+            result.escaped[i] = not result.stopped[i] and not size < FAR * unit
+            if result.stopped[i] or result.escaped[i] or size < GONE:
+                break
+    result.escaped[i] |= solver.status == "failed" and not result.stopped[i]
+    result.t[i], result.L[i] = solver.t, L[:, -L.shape[1] :]
+
+
+def converge(A, V, B, L, depth=DEPTH, near=NEAR, rtol=RTOL, budget=BUDGET):
     """Tell which factors reach the identity within a depth; those that blow up do not."""
-    return integrate(A, V, B, L, depth, lambda L: distances(L) < near, rtol).stopped
+    return integrate(A, V, B, L, depth, lambda L: distances(L) < near, rtol, budget).stopped

@@ -340,3 +340,15 @@ def test_what_can_be_proved_is_said():
         [row] = (row for row in rows if f"gausscontrol.{maker}`" in row)
         provable = getattr(gct, name)._prove is not gct.Certificate._prove
         assert ("proved on request" in row) is provable, maker
+
+
+def test_docstrings_are_read_as_plain_text():
+    lines = ["|x| and a_- of Theory 4.1::", "", "    |x|", "", ">>> a_ = 1"]
+    theory_links.prepare_docstring(None, "function", "gausscontrol.none", None, None, lines)
+    assert lines == [
+        r"\|x\| and a\_- of Theory :ref:`4.1 <theory-4-1>`::",
+        "",
+        "    |x|",
+        "",
+        ">>> a_ = 1",
+    ]

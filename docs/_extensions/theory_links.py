@@ -100,7 +100,7 @@ def programs_with(name: str) -> tuple[str, ...]:
 
 
 def prepare_docstring(app, what, name, obj, options, lines) -> None:
-    """Link citations, keep the bars of |X| from being markup, and end with the programs."""
+    """Link citations, keep the bars of |X| and v_ from being markup, and end with the programs."""
     literal = None  # the indentation that a literal block has to exceed, inside one
     doctest = False
     for number, line in enumerate(lines):
@@ -111,6 +111,7 @@ def prepare_docstring(app, what, name, obj, options, lines) -> None:
             literal = None
         if literal is None and not doctest:
             escaped = re.sub(r"(?<!\\)\|", r"\|", line)
+            escaped = re.sub(r"(?<![\w`])([a-zA-Z]\w*)_(?![\w`])", r"\1\_", escaped)
             lines[number] = link_citations(escaped, LABELS)
             if text.endswith("::"):
                 literal = indentation

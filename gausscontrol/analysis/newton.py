@@ -39,6 +39,8 @@ SINGULAR = 1e-12
 # be no more exact than the next residual.
 GMRES_TOLERANCE, LOOSEST_GMRES, FORCING = 1e-10, 1e-2, 0.1
 INEXACT_DIM = 32
+# Beyond that size it ends if so many steps in a row do not halve the residual.
+PATIENCE = 5
 # The smallest eigenvalue a step may leave to I + E, and the largest it may reach.
 SHRINK, STRETCH = 0.1, 10.0
 
@@ -88,6 +90,7 @@ def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
         None if it does not converge to a positive definite solution.
     """
     best: Root | None = None
+    bests: list[float] = []
     for _ in range(MAX_ITERATIONS):
         values = np.linalg.eigvalsh(covariance)
         if not values[0] > SINGULAR * values[-1]:
@@ -101,11 +104,18 @@ def polish(model: GaussianTransformer, covariance: np.ndarray) -> Root | None:
             best = Root(covariance, residual)
         if stagnant or best.residual < ROUNDING * model.dim:
             return best
+        bests.append(best.residual)
+        if model.dim > INEXACT_DIM and _is_stuck(bests):
+            break
         step = _newton_step(white, rate, residual)
         if step is None:
             break
         covariance = symmetrise(root @ (np.eye(model.dim) + _damped(step)) @ root)
     return best if best is not None and best.residual < CONVERGED else None
+
+
+def _is_stuck(residuals: list[float]) -> bool:
+    return len(residuals) > PATIENCE and residuals[-1] > 0.5 * residuals[-1 - PATIENCE]
 
 
 def _tolerance(values: np.ndarray) -> float:
@@ -127,7 +137,9 @@ def _newton_step(
         return _chord_step(white, rate)
     tolerance = GMRES_TOLERANCE
     if white.dim > INEXACT_DIM:
-        tolerance = max(tolerance, min(FORCING * residual, LOOSEST_GMRES))
+        # What is left beyond rounding need not be removed either.
+        needed = max(FORCING * residual, FORCING * ROUNDING * white.dim / residual)
+        tolerance = max(tolerance, min(needed, LOOSEST_GMRES))
     step = _krylov_step(white, rate, tolerance)
     return _dense_step(white, rate) if step is None and white.dim <= 64 else step
 

@@ -21,16 +21,18 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import smat, svec
+from gausscontrol.model.heads import FactoredHeads, Heads
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["Linearisation", "gramian_norm", "growth_rate", "propagator_norm"]
 
-# Length of a Taylor step in units of 1/|L|, |L| estimated, and what it may leave out, relative.
-STEP = 3.0
-TRUNCATION = 1e-11
+# Length of a Taylor step in units of 1/|L|, |L| estimated, and what it may leave out, relative:
+# usually, where a norm is sought to a few per cent, and where a rate is estimated.
+STEP = 6.0
+TRUNCATION, NORM_TRUNCATION, RATE_TRUNCATION = 1e-11, 1e-6, 1e-4
 LONGEST_SERIES = 200
 # Steps of the trapezoidal rule in one of the series.
-FINER = 2
+FINER = 4
 # Power steps that estimate |L|.
 SIZE_STEPS = 12
 # Lanczos on Phi^T Phi: size of the subspace, relative tolerance, agreement of two starts.
@@ -39,7 +41,9 @@ LANCZOS_TOLERANCE = 1e-4
 AGREEMENT = 1e-2
 ATTEMPTS = 4
 # Taylor steps over which a growth rate is watched.
-GROWTH_STEPS = 24
+GROWTH_STEPS = 12
+
+Product = Callable[[np.ndarray], np.ndarray]
 
 
 class Linearisation:
@@ -85,7 +89,7 @@ class Linearisation:
     def bound(self) -> float:
         """A proven bound of |L| (of its continuous form, dt = 0)."""
         size = 1.0 if self._S is None else float(np.linalg.norm(self._S, 2))
-        return 2 * (float(np.linalg.norm(self._M, 2)) + self._heads.norm_bound() * size)
+        return 2 * (float(np.linalg.norm(self._M, 2)) + _attention_bound(self._heads) * size)
 
     @cached_property
     def size(self) -> float:
@@ -100,7 +104,14 @@ class Linearisation:
                 break
         return size
 
-    def propagate(self, E: np.ndarray, depth: float, *, adjoint: bool = False) -> np.ndarray:
+    def propagate(
+        self,
+        E: np.ndarray,
+        depth: float,
+        *,
+        adjoint: bool = False,
+        truncation: float = TRUNCATION,
+    ) -> np.ndarray:
         """Return e^(depth L) E, or with the adjoint.
 
         Parameters
@@ -110,11 +121,12 @@ class Linearisation:
         depth : float
             t >= 0. [t]
         adjoint : bool, optional
+        truncation : float, optional
+            Relative error of each step of the series, before growth.
 
         Returns
         -------
         (d, d) ndarray
-            With a relative error of at most 1e-11 per step of the series, before growth.
 
         Raises
         ------
@@ -124,7 +136,7 @@ class Linearisation:
         product = self.adjoint if adjoint else self.apply
         steps = self.steps(depth)
         for _ in range(steps):
-            E = self._step(product, E, depth / steps)
+            E = self._step(product, E, depth / steps, truncation)
         return E
 
     def gramian(self, E: np.ndarray, depth: float) -> np.ndarray:
@@ -151,11 +163,11 @@ class Linearisation:
         step = depth / steps
         states = [svec(E)]
         for _ in range(steps):
-            E = self._step(self.apply, E, step)
+            E = self._step(self.apply, E, step, NORM_TRUNCATION)
             states.append(svec(E))
         total = smat(states.pop()) / 2
         for _ in range(steps):
-            total = self._step(self.adjoint, total, step)
+            total = self._step(self.adjoint, total, step, NORM_TRUNCATION)
             total += smat(states.pop()) * (1.0 if states else 0.5)
         return step * total
 
@@ -163,7 +175,9 @@ class Linearisation:
         """Return the number of Taylor steps that a depth takes."""
         return max(1, int(np.ceil(depth * self.size / STEP)))
 
-    def _step(self, product, E: np.ndarray, depth: float) -> np.ndarray:
+    def _step(
+        self, product: Product, E: np.ndarray, depth: float, truncation: float
+    ) -> np.ndarray:
         total, term = E.copy(), E
         start = float(np.linalg.norm(E))
         for order in range(1, LONGEST_SERIES):
@@ -171,7 +185,7 @@ class Linearisation:
             total += term
             # The terms that follow shrink at least by this ratio each.
             ratio = depth * self.bound / (order + 1)
-            if ratio < 1 and np.linalg.norm(term) * ratio / (1 - ratio) <= TRUNCATION * start:
+            if ratio < 1 and np.linalg.norm(term) * ratio / (1 - ratio) <= truncation * start:
                 return total
         raise GausscontrolError(
             f"model: the exponential of the linearisation takes more than {LONGEST_SERIES} terms, "
@@ -201,7 +215,8 @@ def propagator_norm(linear: Linearisation, depth: float) -> float:
     """
 
     def gram(E: np.ndarray) -> np.ndarray:
-        return linear.propagate(linear.propagate(E, depth), depth, adjoint=True)
+        E = linear.propagate(E, depth, truncation=NORM_TRUNCATION)
+        return linear.propagate(E, depth, adjoint=True, truncation=NORM_TRUNCATION)
 
     return float(np.sqrt(_largest_eigenvalue(gram, linear.dim)))
 
@@ -249,13 +264,29 @@ def growth_rate(linear: Linearisation) -> float:
     rates = []
     for seed in range(2):
         E = np.random.default_rng(seed).normal(size=(linear.dim, linear.dim))
-        E = linear.propagate(E + E.T, depth)
-        E /= np.linalg.norm(E)
-        rates.append(float(np.log(np.linalg.norm(linear.propagate(E, depth)))) / depth)
+        E = linear.propagate(E + E.T, depth, truncation=RATE_TRUNCATION)
+        E = linear.propagate(E / np.linalg.norm(E), depth, truncation=RATE_TRUNCATION)
+        rates.append(float(np.log(np.linalg.norm(E))) / depth)
     return max(rates)
 
 
-def _largest_eigenvalue(apply: Callable[[np.ndarray], np.ndarray], dim: int) -> float:
+def _attention_bound(heads: Heads) -> float:
+    """Return a bound of |T(E)|_F / |E|_F, the sharper of two for factored heads.
+
+    T(E) = O Y with O = [c_1 O_1, ...] side by side, Y the blocks U_h E K_h^T Q_h / c_h on top of
+    each other, and with c_h = |K_h| |Q_h| the norm of Y is at most that of the blocks U_h E.
+    """
+    bound = heads.norm_bound()
+    if not isinstance(heads, FactoredHeads):
+        return bound
+    O, U, K, Q = heads.arrays
+    weights = np.linalg.norm(K, 2, axis=(1, 2)) * np.linalg.norm(Q, 2, axis=(1, 2))
+    outputs = (weights[:, None, None] * O).transpose(1, 0, 2).reshape(heads.dim, -1)
+    values = U.reshape(-1, heads.dim)
+    return min(bound, float(np.linalg.norm(outputs, 2) * np.linalg.norm(values, 2)))
+
+
+def _largest_eigenvalue(apply: Product, dim: int) -> float:
     n = dim * (dim + 1) // 2
     operator = LinearOperator((n, n), matvec=lambda v: svec(apply(smat(np.ravel(v)))), dtype=float)
     found: list[float] = []

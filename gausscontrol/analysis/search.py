@@ -31,7 +31,9 @@ COLLAPSED = 1e-12
 # Ratio of the diagonal of a Cholesky factor below which the factor flow takes over.
 DEGENERATE = 1e-2
 # Steps of the covariance flow between two looks at where it is, which cost as much as a step.
-LOOK = 3
+LOOK, LARGE_LOOK = 3, 6
+# Beyond this size looks are rarer, steps fewer and factors keep rotating: their gauge costs more.
+LARGE_DIM, LARGE_STEPS = 64, 150
 # Growth of L beyond which a trajectory counts as escaping.
 ESCAPED = 1e6
 SPREAD = 1.0
@@ -129,7 +131,7 @@ def follow_flow(
     tolerance : float
         Settled once |sym(L^+ M L)| is below this share of |L^+ A L| + |L^+ T L|.
     steps : int, optional
-        Steps after which the flow counts as unsettled.
+        Steps after which the flow counts as unsettled; at most 150 beyond d = 64.
 
     Returns
     -------
@@ -138,6 +140,7 @@ def follow_flow(
     if model.dt:
         return _iterate_map(model, factor, tolerance, steps)
     dim, rank = factor.shape
+    steps = steps if dim <= LARGE_DIM else min(steps, LARGE_STEPS)
     if rank < dim:
         return _follow_factor(_still(model), factor, tolerance, steps)
     # In coordinates whitened at the start tolerances mean the same in every direction.
@@ -166,7 +169,7 @@ def _follow_covariance(field: MomentField, tolerance: float, steps: int) -> Arri
             solver.step()
             if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED**2:
                 return Arrival(L, False, "escape")
-            if step % LOOK:
+            if step % _look(dim):
                 continue
             try:
                 following = np.linalg.cholesky(flow.covariance(solver.y))
@@ -215,7 +218,8 @@ def _attention_on(heads: Heads, L: np.ndarray) -> np.ndarray:
 def _follow_factor(field: MomentField, L: np.ndarray, tolerance: float, steps: int) -> Arrival:
     dim, rank = L.shape
     kind = _ThinFlow if _is_thin(L) else FactorFlow
-    flow, size = kind(lambda t: field, dim, rank), np.abs(L).max()
+    gauge = dim <= LARGE_DIM or _is_thin(L)
+    flow, size = kind(lambda t: field, dim, rank, gauge=gauge), np.abs(L).max()
     state = np.concatenate([np.zeros(dim), L.reshape(-1)])
     with np.errstate(all="ignore"):
         solver = RK23(flow.rate, 0.0, state, np.inf, rtol=FLOW_RTOL, atol=1e-9 * size)
@@ -224,12 +228,16 @@ def _follow_factor(field: MomentField, L: np.ndarray, tolerance: float, steps: i
             if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED * size:
                 return Arrival(L, False, "escape")
             L = flow.factor(solver.y)
-            if dim > DENSE_DIM and step % LOOK:
+            if dim > DENSE_DIM and step % _look(dim):
                 continue
             verdict = _verdict(field, L, tolerance)
             if verdict:
                 return Arrival(L, verdict == "settled", verdict)
     return Arrival(L, False, "unsettled")
+
+
+def _look(dim: int) -> int:
+    return LOOK if dim <= LARGE_DIM else LARGE_LOOK
 
 
 def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:

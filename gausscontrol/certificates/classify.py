@@ -202,6 +202,7 @@ class _Inquiry:
         self.equilibria: list[Equilibrium] = []
         self.missing: str | None = None
         self.point: Equilibrium | None = None
+        self.hurried: NotCertified | None = None  # why there was no quick collapse
 
     def run(self) -> Classification:
         known: dict[str, bool] = {}
@@ -227,7 +228,11 @@ class _Inquiry:
         if question == SINGULAR:
             return _flattens(self.model, self.equilibria)
         if question == QUICK_COLLAPSE:
-            return self._try(COLLAPSE, partial(certify_collapse, sdp=False), noted=False)
+            return self._quick_collapse()
+        if question == COLLAPSE and not self.sdp and self.hurried is not None:
+            # The same call with the same answer.
+            self.refused[COLLAPSE] = self.hurried
+            return False
         return self._try(question, self._certify(question))
 
     def _certify(self, regime: str) -> Callable[..., Certificate]:
@@ -246,12 +251,19 @@ class _Inquiry:
         self.point = next((e for e in self.equilibria if e.rank == self.model.dim), None)
         return self.point is not None
 
-    def _try(self, regime: str, certify: Callable[..., Certificate], *, noted: bool = True) -> bool:
+    def _quick_collapse(self) -> bool:
+        try:
+            self.certificates[COLLAPSE] = certify_collapse(self.model, sdp=False)
+        except NotCertified as error:
+            self.hurried = error
+            return False
+        return True
+
+    def _try(self, regime: str, certify: Callable[..., Certificate]) -> bool:
         try:
             self.certificates[regime] = certify(self.model)
         except NotCertified as error:
-            if noted:
-                self.refused[regime] = error
+            self.refused[regime] = error
             return False
         return True
 

@@ -38,6 +38,8 @@ WEIGHTS = (0.0, 0.1, 1.0, 10.0)
 RATE_SHARES = (0.1, 0.4, 1.0)
 # Beyond this dimension forms on all symmetric matrices are not formed.
 LARGEST_FORM_DIM = 16
+# Beyond this one more P is not worth its cost where no form can be evaluated.
+DENSE_DIM = 32
 
 
 class Decay(NamedTuple):
@@ -127,6 +129,8 @@ def candidates(found: Balanced) -> Iterator[Witness]:
         V = np.tensordot(np.trace(model.B, axis1=1, axis2=2) / found.dim, model.V, axes=1)
         weights = (np.eye(found.dim),)
         yield Witness(np.eye(found.dim))
+        if found.dim > DENSE_DIM and not (_vanishes(found) or exact_riccati_decay(found)):
+            return
     matrices = [V, *(model.A + weight * V for weight in WEIGHTS)]
     for X in matrices:
         for weight in weights:

@@ -50,7 +50,7 @@ ROUGH = 2.0
 # The first t, in units of 1/|abscissa|: a normal L contracts to 0.43. It is then lengthened.
 FIRST, LONGER, LENGTHENINGS = 0.85, 1.6, 7
 # Taylor steps of one propagation beyond which the search ends.
-LONGEST = 400
+LONGEST = 200
 
 
 def metrics(model: GaussianTransformer, Sigma: np.ndarray) -> list[np.ndarray]:
@@ -213,7 +213,7 @@ def horizon_for(model: GaussianTransformer, Sigma: np.ndarray) -> float:
         raise NotCertified(f"equilibrium: its propagator is not known ({error})") from error
     raise NotCertified(
         f"equilibrium: the propagator of the linearisation, abscissa {abscissa:.4g}, is not seen "
-        f"to contract to {CONTRACTED:g} within {LONGEST} steps of 3/|L|, |L| = {linear.size:.3g}; "
+        f"to contract to {CONTRACTED:g} within {LONGEST} steps of 6/|L|, |L| = {linear.size:.3g}; "
         f"the last norm was {size:.3g}",
         margin=abscissa,
     )
