@@ -18,7 +18,7 @@ from benchmarks import diffrax_side
 from benchmarks.baseline import plain_response, plain_system
 from benchmarks.problems import loosest, settling_model
 from benchmarks.table import Row, goal_row
-from benchmarks.timing import Count, interleaved, seconds
+from benchmarks.timing import Count, interleaved, once, seconds
 
 __all__ = ["BATCH_ROWS", "Batch", "random_models", "settling_batch"]
 
@@ -110,21 +110,16 @@ def verdicts() -> Iterator[Row]:
     dim = 3
     batch = random_models(dim, MODELS)
     sample = np.linspace(0, MODELS - 1, VERDICT_SAMPLE, dtype=int)
-    found, singles = [], []
-    took = seconds(lambda: found.append(gct.classify_batch(*batch[:4])), 1)
-    models = [batch.model(i) for i in sample]
-    theirs = seconds(lambda: [plain_verdict(model) for model in models], 1)
+    found, took = once(lambda: gct.classify_batch(*batch[:4]))
+    theirs = once(lambda: [plain_verdict(batch.model(i)) for i in sample])[1]
     note = f"loop timed on {VERDICT_SAMPLE}"
     yield goal_row(
         "10,000 verdicts", dim, took, theirs * MODELS / VERDICT_SAMPLE,
         "simulate, solve, linearize", VERDICT_GOAL, note,
     )  # fmt: skip
     few = sample[::SINGLE_STRIDE]
-    theirs = seconds(
-        lambda: singles.append([gct.classify(batch.model(i), sdp=False) for i in few]), 1
-    )
-    pairs = zip(few, singles[-1], strict=True)
-    agree = sum(found[-1].regime[i] == one.regime for i, one in pairs)
+    single, theirs = once(lambda: [gct.classify(batch.model(i), sdp=False) for i in few])
+    agree = sum(found.regime[i] == one.regime for i, one in zip(few, single, strict=True))
     note = f"{agree} of {len(few)} agree; loop timed on these"
     yield Row(
         "10,000 verdicts", dim, took, theirs * MODELS / len(few), "loop of classify", "", True,

@@ -11,7 +11,7 @@ import gausscontrol as gct
 from benchmarks.baseline import plain_equilibrium, plain_response, plain_system
 from benchmarks.problems import fresh, loosest, products, settling_model
 from benchmarks.table import Row, goal_row
-from benchmarks.timing import compare, counting, interleaved, seconds
+from benchmarks.timing import compare, counting, interleaved, once, seconds
 from gausscontrol.model.heads import DenseHeads
 from gausscontrol.model.moments import MomentField
 from gausscontrol.systems.integrate import CovarianceFlow
@@ -92,14 +92,13 @@ def equilibrium() -> Iterator[Row]:
 
 def large_equilibrium() -> Iterator[Row]:
     """The equilibrium at d = 256, where the baseline can simulate but no longer solve."""
-    dim, rounds = 256, 3
+    dim = 256
     model, Sigma = settling_model(dim)
     plain, start = plain_system(model), gct.pack(np.zeros(dim), np.eye(dim))
     with counting(DenseHeads, "attention") as attention:
-        found = gct.find_equilibrium(model)
-    ours = seconds(lambda: gct.find_equilibrium(fresh(model)), rounds)
-    theirs = seconds(lambda: plain_response(plain, np.linspace(0, 20, 50), start, 1e-3), 1)
-    floor = attention.calls * seconds(products(model, Sigma), rounds)
+        found, ours = once(lambda: gct.find_equilibrium(model))
+    theirs = once(lambda: plain_response(plain, np.linspace(0, 20, 50), start, 1e-3))[1]
+    floor = attention.calls * seconds(products(model, Sigma), 3)
     right = _is_close(found.covariance, Sigma)
     proven = "existence proven" if found.existence_radius is not None else "existence not proven"
     note = f"{'right' if right else 'WRONG'}, {proven}; {attention.calls} products T(Sigma)"

@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
-__all__ = ["Comparison", "Count", "compare", "counting", "interleaved", "seconds"]
+__all__ = ["Comparison", "Count", "compare", "counting", "interleaved", "once", "seconds"]
+
+Result = TypeVar("Result")
 
 # One batch of calls should take at least this long, so that the clock does not matter.
 BATCH_SECONDS = 2e-3
@@ -68,6 +71,13 @@ def interleaved(works: tuple[Callable[[], object], ...], rounds: int = 7) -> lis
 def seconds(work: Callable[[], object], rounds: int = 5) -> float:
     """Return the median seconds of one call."""
     return interleaved((work,), rounds)[0]
+
+
+def once(work: Callable[[], Result]) -> tuple[Result, float]:
+    """Return what a slow call gives, and its seconds."""
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
 
 
 @contextmanager

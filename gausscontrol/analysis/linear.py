@@ -384,7 +384,7 @@ class EquilibriumAnalysis(Report):
         return derivative.reshape(dim, dim, *getattr(self.model, parameter).shape)
 
     def covariance_shift(self, **changes: Any) -> np.ndarray:
-        """Return the first-order change of Sigma* for a change of the parameters.
+        """Return the first-order change of Sigma* with the parameters.
 
         E with L(E) = -dF, by GMRES: at any size, since L is never formed.
 

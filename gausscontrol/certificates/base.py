@@ -181,7 +181,12 @@ class Certificate(Report, ABC):
         return "\n".join([*lines, *self.details(), f"  margin  {self.margin:.3g}"])
 
     def details(self) -> list[str]:
-        """Return what the report says of this kind in particular."""
+        """Return what the report says of this kind in particular.
+
+        Returns
+        -------
+        list of str
+        """
         return []
 
 

@@ -29,7 +29,7 @@ LARGEST_DIM = 16
 
 @dataclass(frozen=True, eq=False)
 class BatchEquilibria:
-    """One positive definite equilibrium of each of many models, where one was found.
+    """Equilibria of many models, one of each where one was found.
 
     Numbers of models without one are NaN, their flags False and their method "".
 

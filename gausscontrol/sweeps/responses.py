@@ -100,7 +100,7 @@ def moment_response_batch(
     rtol: float = 1e-8,
     atol: float | None = None,
 ) -> BatchResponse:
-    """Compute the means and covariances of many models along the depth.
+    """Compute the moments of many models along the depth.
 
     Parameters
     ----------
