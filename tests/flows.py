@@ -71,7 +71,7 @@ def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL, budget=np.inf):
     )
     active, t = np.arange(count), np.zeros(count)
     step = np.full(count, 1e-6) / np.linalg.norm(rate(A, V, B, L), axis=(1, 2)).clip(1e-300)
-    step = np.minimum(step * size, 1e-3 * depth)
+    step = np.minimum(step * size, 1e-3 * np.minimum(depth, DEPTH))
     steps = 0
     while active.size and steps < budget:
         steps += 1
@@ -92,7 +92,7 @@ def integrate(A, V, B, L, depth=DEPTH, stop=None, rtol=RTOL, budget=np.inf):
         stopped = stop(L) if stop else np.zeros(active.size, dtype=bool)
         vanished = norms < GONE
         escaped = (norms > FAR * np.maximum(size, 1.0)) | (
-            step < LEAST_STEP * np.maximum(t, depth * 1e-6)
+            step < LEAST_STEP * np.maximum(t, np.minimum(depth, DEPTH) * 1e-6)
         )
         escaped &= ~vanished
         late = t > depth / 2

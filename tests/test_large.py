@@ -112,7 +112,7 @@ def test_spectra_agree_with_dense_ones(dim):
 def test_no_unstable_equilibrium_is_certified():
     rng = np.random.default_rng(2)
     stable = certified = 0
-    for _ in range(24):
+    for _ in range(12):
         model, S = scattered(rng)
         abscissa = np.linalg.eigvals(dense_operator(model.whiten(S))).real.max()
         stable += abscissa < 0
@@ -125,12 +125,13 @@ def test_no_unstable_equilibrium_is_certified():
         if abscissa > 0:  # and not by a horizon of anybody's choice either
             for horizon in (0.01, 2.0):
                 assert not propagation(model, S, horizon).margin > 0
-    assert stable > 4
+    assert stable > 2
     assert certified > stable / 2
 
 
 def test_propagator_certifies_where_the_form_is_semidefinite():
-    model, S = settling(34, 4, 12)
+    model, S = settling(33, 1, 24, kappa=2.0)
+    assert not spectra.form_maximum(model.whiten(S)) < -1e-6
     certificate = gct.certify_local_stability(model, S)
     assert certificate.method == "propagator"
     assert certificate.horizon > 0

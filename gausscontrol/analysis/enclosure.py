@@ -20,6 +20,7 @@ from gausscontrol.analysis.spectra import (
     DENSE_DIM,
     PAIR_TOLERANCE,
     dense_operator,
+    form_is_degenerate,
     form_maximum,
 )
 from gausscontrol.errors import GausscontrolError
@@ -122,6 +123,8 @@ class WhitenedPoint:
     def radius(self) -> float:
         """Newton-Kantorovich radius around the identity, from |L^-1|; infinite if that fails."""
         if self.white.dim > INVERSE_DIM:
+            if form_is_degenerate(self.white.heads):
+                return np.inf
             try:
                 return form_evidence(self).radius
             except GausscontrolError:  # the form is not known, so nothing is proven

@@ -33,6 +33,7 @@ from gausscontrol.analysis.equilibrium import (
 from gausscontrol.analysis.newton import Root, polish, scaled_residual
 from gausscontrol.analysis.search import balanced_covariance, default_starts, follow_flow
 from gausscontrol.analysis.singular import isotropic_factors, pencil_factors, rank_factors
+from gausscontrol.analysis.spectra import form_is_degenerate
 from gausscontrol.errors import (
     EquilibriumNotFound,
     GausscontrolError,
@@ -296,7 +297,7 @@ def _flow_roots(
 
 def _attracts_globally(model: GaussianTransformer, root: Root) -> bool:
     # Then no other positive definite equilibrium exists (Theory 4.1), and the search is over.
-    if model.dt:
+    if model.dt or form_is_degenerate(model.heads):
         return False
     try:
         return form_evidence(WhitenedPoint(model, root.covariance)).margin > 0

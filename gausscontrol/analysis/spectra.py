@@ -21,6 +21,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 from gausscontrol.analysis.propagator import Linearisation, growth_rate
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import smat, svec, to_svec_basis
+from gausscontrol.model.heads import FactoredHeads, Heads
 from gausscontrol.model.moments import MomentField, attention_form
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -29,6 +30,7 @@ __all__ = [
     "covariance_abscissa",
     "dense_operator",
     "extreme_eigenvalues",
+    "form_is_degenerate",
     "form_maximum",
     "linear_operator",
     "matrix_abscissa",
@@ -48,6 +50,8 @@ ATTEMPTS = 6
 # Restarts of ARPACK, and floating point operations after which it gives up earlier.
 RESTARTS, LEAST_RESTARTS = 60, 4
 BUDGET = 4e11
+# Beyond this size more than so many are not worth their time: isolated poles take a few.
+LARGE_DIM, LARGE_RESTARTS = 64, 20
 # Products with the operator that estimate its size.
 SIZE_STEPS = 12
 
@@ -168,6 +172,27 @@ def form_maximum(white: GaussianTransformer) -> float:
     return _large_form_maximum(white)
 
 
+def form_is_degenerate(heads: Heads) -> bool:
+    """Tell whether heads are so narrow that the attention form has a kernel, beyond d = 32.
+
+    T(E) depends on E through the blocks U_h E K_h^T alone, so that the form has at most twice as
+    many eigenvalues that are not zero as these blocks have entries.
+
+    Parameters
+    ----------
+    heads : Heads
+
+    Returns
+    -------
+    bool
+        True means that its largest eigenvalue is at least zero.
+    """
+    if heads.dim <= DENSE_DIM or not isinstance(heads, FactoredHeads):
+        return False
+    _, U, K, _ = heads.arrays
+    return 2 * heads.n_heads * U.shape[1] * K.shape[1] < heads.dim * (heads.dim + 1) // 2
+
+
 @lru_cache(maxsize=8)
 def _large_form_maximum(white: GaussianTransformer) -> float:
     heads = white.heads
@@ -275,7 +300,8 @@ def affordable_restarts(model: GaussianTransformer) -> int:
     dim = model.dim
     product = 2.0 * dim * (dim**2 + sum(array.size for array in model.heads.arrays))
     restart = KRYLOV_SIZE * (product + 2.0 * KRYLOV_SIZE * dim**2)
-    return int(np.clip(BUDGET / restart, LEAST_RESTARTS, RESTARTS))
+    most = RESTARTS if dim <= LARGE_DIM else LARGE_RESTARTS
+    return int(np.clip(BUDGET / restart, LEAST_RESTARTS, most))
 
 
 def _size(operator: LinearOperator) -> float:

@@ -32,6 +32,7 @@ from gausscontrol.analysis.spectra import (
     PAIR_TOLERANCE,
     covariance_abscissa,
     extreme_eigenvalues,
+    form_is_degenerate,
     on_svec,
 )
 from gausscontrol.certificates.base import check_enclosed
@@ -43,12 +44,12 @@ from gausscontrol.model.transformer import GaussianTransformer
 __all__ = ["dissipation", "horizon_for", "metrics", "propagation"]
 
 # |Phi(t)| that the search for t is content with, and what is given away of 1 beside it.
-CONTRACTED = 0.5
+CONTRACTED = 0.8
 SLACK = 0.05
 # Factor by which |P| is taken larger than it is found.
 ROUGH = 2.0
-# The first t, in units of 1/|abscissa|: a normal L contracts to 0.43. It is then lengthened.
-FIRST, LONGER, LENGTHENINGS = 0.85, 1.6, 7
+# The first t, in units of 1/|abscissa|: a normal L contracts to 0.3. It is then lengthened.
+FIRST, LONGER, LENGTHENINGS = 1.2, 1.6, 7
 # Taylor steps of one propagation beyond which the search ends.
 LONGEST = 200
 
@@ -68,7 +69,8 @@ def metrics(model: GaussianTransformer, Sigma: np.ndarray) -> list[np.ndarray]:
         Symmetric positive definite. [1/x^2]
     """
     R, _ = whitening(Sigma)
-    found = [symmetrise(R @ R)]
+    # With the inverse it is the attention form, which narrow heads leave a kernel.
+    found = [] if form_is_degenerate(model.heads) else [symmetrise(R @ R)]
     # The scalar part of every head; head gauge leaves it.
     scalars = np.trace(model.V, axis1=1, axis2=2)
     key = -symmetrise(np.tensordot(scalars, model.B, axes=1))
