@@ -91,6 +91,34 @@ def test_a_file_is_replaced_only_by_force(run, tmp_path, command, output):
     assert (tmp_path / output).read_bytes() != before
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (("simulate", "layer.npz", "--depth", 1), "layer.npz"),
+        (("simulate", "layer.npz", "--depth", 1, "--initial", "start.npz"), "start.npz"),
+        (("steer", "start.npz", "goal.npz"), "goal.npz"),
+    ],
+    ids=["simulate", "its start", "steer"],
+)
+def test_what_is_read_is_not_replaced_even_by_force(run, tmp_path, command, output):
+    before = (tmp_path / output).read_bytes()
+    code, out, [line] = run(*command, "--output", output, "--force")
+    assert (code, out) == (2, "")
+    assert "expected a file other than those that are read" in line
+    assert (tmp_path / output).read_bytes() == before
+
+
+def test_a_failed_replacement_leaves_the_old_file(run, tmp_path, monkeypatch):
+    def refuse(self, target):
+        raise OSError(28, "no space left", str(target))
+
+    (tmp_path / "run.npz").write_text("mine")
+    monkeypatch.setattr(type(tmp_path), "replace", refuse)
+    assert run("simulate", "layer.npz", "--depth", 1, "--output", "run.npz", "--force")[0] == 2
+    assert (tmp_path / "run.npz").read_text() == "mine"
+    assert not list(tmp_path.glob(".run.npz*"))
+
+
 def test_a_start_file_is_advised_as_one(run, tmp_path):
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "broken.npz").write_text("x")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gausscontrol.cli import streams
-from gausscontrol.cli.streams import complain, one_line, plain_warnings, working
+from gausscontrol.cli.streams import complain, emit, one_line, plain_warnings, working
 
 
 class Terminal(io.StringIO):
@@ -107,3 +107,10 @@ def test_warnings_are_one_line(capsys):
 def test_errors_of_the_system_name_their_file():
     assert one_line(FileNotFoundError(2, "No such file", "x.mat")) == "x.mat: No such file"
     assert one_line(ValueError("a\n  b")) == "a b"
+
+
+def test_what_a_stream_cannot_encode_is_escaped(monkeypatch):
+    plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", plain)
+    emit("layer m\u00e9")
+    assert plain.buffer.getvalue() == b"layer m\\xe9\n"

@@ -18,10 +18,10 @@ import numpy as np
 
 from gausscontrol.analysis.spectra import (
     DENSE_DIM,
-    PAIR_TOLERANCE,
     dense_operator,
     form_is_degenerate,
     form_maximum,
+    form_tolerance,
 )
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import whitening
@@ -180,7 +180,7 @@ def form_evidence(point: WhitenedPoint) -> FormEvidence:
     """
     white, dim = point.white, point.white.dim
     alpha = -form_maximum(white)
-    solver = dim * (dim + 1) / 2 * EPS if dim <= DENSE_DIM else PAIR_TOLERANCE
+    solver = dim * (dim + 1) / 2 * EPS if dim <= DENSE_DIM else form_tolerance(dim)
     rounding = point.attention_error + solver * point.bound
     defect = float(np.linalg.norm(point.asymmetry, 2)) + 2 * point.drift_error
     strength = 2 * (alpha - rounding) - defect

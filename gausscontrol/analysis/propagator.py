@@ -175,9 +175,7 @@ class Linearisation:
         """Return the number of Taylor steps that a depth takes."""
         return max(1, int(np.ceil(depth * self.size / STEP)))
 
-    def _step(
-        self, product: Product, E: np.ndarray, depth: float, truncation: float
-    ) -> np.ndarray:
+    def _step(self, product: Product, E: np.ndarray, depth: float, truncation: float) -> np.ndarray:
         total, term = E.copy(), E
         start = float(np.linalg.norm(E))
         for order in range(1, LONGEST_SERIES):

@@ -18,7 +18,12 @@ import scipy.linalg
 from scipy.optimize import brentq
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
-from gausscontrol.analysis.spectra import dense_operator, form_maximum
+from gausscontrol.analysis.spectra import (
+    DENSE_DIM,
+    dense_operator,
+    form_maximum,
+    form_tolerance,
+)
 from gausscontrol.certificates.base import Certificate, certified_covariance, guarded
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import (
@@ -358,6 +363,8 @@ def _semiglobal_step(
     white = model.whiten(Sigma)
     nu = white.heads.norm_bound()
     rounding = 8 * white.dim * np.finfo(float).eps * nu
+    if white.dim > DENSE_DIM:
+        rounding += form_tolerance(white.dim) * nu
     alpha = -form_maximum(white) - rounding
     M = white.A + white.heads.attention(np.eye(white.dim))
     defect = float(np.linalg.norm(M)) + rounding * np.sqrt(white.dim)

@@ -33,6 +33,7 @@ from gausscontrol.analysis.spectra import (
     covariance_abscissa,
     extreme_eigenvalues,
     form_is_degenerate,
+    form_tolerance,
     on_svec,
 )
 from gausscontrol.certificates.base import check_enclosed
@@ -112,7 +113,7 @@ def dissipation(model: GaussianTransformer, Sigma: np.ndarray, X: np.ndarray) ->
     # Coordinates multiply a perturbation of L by at most their condition number.
     size = 2 * (float(np.linalg.norm(point.drift, 2)) + point.bound)
     rounding = condition * 2 * (point.drift_error + point.attention_error)
-    rounding += (PAIR_TOLERANCE + 8 * condition * point.unit) * condition * size
+    rounding += (form_tolerance(linear.dim) + 8 * condition * point.unit) * condition * size
     strength = -highest - rounding
     data = {"dissipation": -highest, "rounding": rounding, "condition": condition}
     if not strength > 0:
@@ -227,4 +228,5 @@ def _symmetric_maximum(linear: Linearisation) -> float:
     def apply(E: np.ndarray) -> np.ndarray:
         return (linear.apply(E) + linear.adjoint(E)) / 2
 
-    return float(extreme_eigenvalues(eigsh, on_svec(apply, linear.dim), "LA").max())
+    operator, tolerance = on_svec(apply, linear.dim), form_tolerance(linear.dim)
+    return float(extreme_eigenvalues(eigsh, operator, "LA", tolerance=tolerance).max())

@@ -7,6 +7,8 @@ only pictures of the command's own names are replaced in it.
 from __future__ import annotations
 
 import errno
+import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from gausscontrol.model.entries import listed
 __all__ = ["check_output", "make_folder", "write_file"]
 
 
-def check_output(path: Path, suffixes: Iterable[str], force: bool) -> None:
+def check_output(
+    path: Path, suffixes: Iterable[str], force: bool, inputs: Iterable[Path | str | None] = ()
+) -> None:
     """Refuse a file that cannot be written, or must not be.
 
     Parameters
@@ -26,11 +30,13 @@ def check_output(path: Path, suffixes: Iterable[str], force: bool) -> None:
         What its name may end in.
     force : bool
         Whether a file that is there may be replaced.
+    inputs : iterable of Path, str or None, optional
+        What the command reads, which it does not replace in any case.
 
     Raises
     ------
     ParameterError
-        If its suffix is not one of these.
+        If its suffix is not one of these, or it is one of the inputs.
     OSError
         If its folder does not exist, it is a folder, or it is a file and `force` is false.
     """
@@ -43,6 +49,11 @@ def check_output(path: Path, suffixes: Iterable[str], force: bool) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(
             errno.ENOENT, "expected an existing folder, found none; create it", str(path.parent)
+        )
+    if path.exists() and any(_same(path, source) for source in inputs):
+        raise ParameterError(
+            f"--output: expected a file other than those that are read, found {str(path)!r}; "
+            "name another"
         )
     if path.exists() and not force:
         raise _taken(path)
@@ -63,11 +74,39 @@ def write_file(path: Path, content: bytes, force: bool) -> None:
     OSError
         If it cannot be written.
     """
+    if force:
+        _replace(path, content)
+        return
     try:
-        with path.open("wb" if force else "xb") as stream:
+        with path.open("xb") as stream:
             stream.write(content)
     except FileExistsError as error:
         raise _taken(path) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside the file and then take its place, so that no failure costs the old one."""
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        beside.chmod(target.stat().st_mode if target.exists() else 0o666 & ~_umask())
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _same(path: Path, source: Path | str | None) -> bool:
+    return source is not None and Path(source).exists() and path.samefile(source)
 
 
 def make_folder(path: Path) -> None:

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     model = load_model(options.file)
     start = read_gaussian(options.initial, model.dim, "--initial")
     if options.output is not None:
-        check_output(options.output, RUN_FILES, options.force)
+        check_output(options.output, RUN_FILES, options.force, (options.file, options.initial))
     if options.plots is not None:
         make_folder(options.plots)
     with working("following the trajectory") as say:

@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
         If a file cannot be read or written.
     """
     if options.output is not None:
-        check_output(options.output, MODEL_FILES, options.force)
+        sources = (options.start, options.goal, options.model)
+        check_output(options.output, MODEL_FILES, options.force, sources)
     if options.plots is not None:
         make_folder(options.plots)
     with working("planning") as say:

@@ -30,7 +30,9 @@ def one_line(error: Any) -> str:
 
 
 def emit(text: str) -> None:
-    """Write a report to standard output."""
+    """Write a report to standard output, where it cannot be encoded with escapes."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = text.encode(encoding, "backslashreplace").decode(encoding)
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()

@@ -115,7 +115,9 @@ def _residuals(white: Stack) -> tuple[np.ndarray, np.ndarray]:
 
 def _steps(white: Stack, rate: np.ndarray) -> np.ndarray:
     unit = np.broadcast_to(np.eye(white.dim), white.A.shape)
-    E = smat_stack(solve_each(white.jacobians(unit), -svec_stack(rate)))
+    operators = white.jacobians(unit)
+    E = smat_stack(solve_each(operators, -svec_stack(rate)))
+    _run_chords(white, operators, rate, E)
     finite = np.isfinite(E).all(axis=(1, 2))
     values = np.linalg.eigvalsh(np.where(finite[:, None, None], E, 0.0))
     share = np.minimum(
@@ -123,6 +125,24 @@ def _steps(white: Stack, rate: np.ndarray) -> np.ndarray:
         newton.STRETCH / np.maximum(values[:, -1], 1e-300),
     )
     return share[:, None, None] * E
+
+
+def _run_chords(white: Stack, operators: np.ndarray, rate: np.ndarray, E: np.ndarray) -> None:
+    """Go on towards L(E) = -F(I) - T(E) E - E T(E)^T wherever the chords contract."""
+    going, change = np.arange(len(E)), _norm(E)
+    for _ in range(newton.MAX_CHORDS):
+        if not going.size:
+            break
+        models, step = white.take(going), E[going]
+        image = models.attention(step) @ step
+        right = -rate[going] - image - transposed(image)
+        following = smat_stack(solve_each(operators[going], svec_stack(right)))
+        moved = _norm(following - step)
+        nearer = moved < newton.CONTRACTION * change
+        going, change = going[nearer], moved[nearer]
+        E[going] = following[nearer]
+        left = ~(change < newton.CHORD_TOLERANCE * _norm(E[going]))
+        going, change = going[left], change[left]
 
 
 def solve_each(matrices: np.ndarray, right: np.ndarray) -> np.ndarray:
