@@ -303,6 +303,12 @@ def test_a_rate_beyond_the_optimum_or_the_keys_is_the_reason():
         design(TARGET, A=SKEWED, B=KEYS, decay_rate=0.899)
 
 
+@pytest.mark.parametrize("what", ["constraints", "objective"])
+def test_an_unknown_variable_is_named(what):
+    with pytest.raises(gct.ParameterError, match=r"variables: expected one of A, V, B.* found 'W'"):
+        design(TARGET, A=SKEWED, B=KEYS, **{what: lambda v: v["W"]})
+
+
 def test_constraints_are_the_reason():
     with pytest.raises(gct.InfeasibleDesign, match="constraints: without them the design exists"):
         design(TARGET, A=SKEWED, B=KEYS, constraints=lambda v: [v["V"] >= 0])

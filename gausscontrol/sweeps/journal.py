@@ -1,12 +1,14 @@
 """The file that a sweep resumes from: one line of JSON for each item, appended as items finish.
 
-    {"format": "gausscontrol sweep", "version": 1, "function": ..., "seed": ..., ...}
-    {"item": 12, "value": ...}
-    {"item": 13, "error": {"type": ..., "message": ..., "traceback": ...}}
+    {"format": "gausscontrol sweep", "version": 2, "function": ..., "seed": ..., ...}
+    {"item": 12, "value": ..., "crc": "0a1b2c3d"}
+    {"item": 13, "error": {"type": ..., "message": ..., "traceback": ...}, "crc": ...}
+    {"item": 14, "lost": true, "crc": ...}       with an executor that broke
 
 A line reaches the operating system before the next item is looked at, so that killing the process
 loses none; it reaches the disk within a second, which is what a failing machine may cost. A last
 line that was cut short is dropped, and its item computed again. The last line on an item counts.
+The checksum of a line is the CRC-32 of the line without it.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ import hashlib
 import io
 import json
 import os
+import re
 import time
-from functools import partial
+import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from gausscontrol.errors import ParameterError
 from gausscontrol.sweeps.grid import Grid
+from gausscontrol.sweeps.identity import function_name, held
 from gausscontrol.sweeps.storage import decode, encode
 
 try:
@@ -30,9 +35,13 @@ try:
 except ImportError:  # not on this operating system: two sweeps on one file are not told apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Journal", "function_name"]
+__all__ = ["Journal", "check_path"]
 
-FORMAT, VERSION = "gausscontrol sweep", 1
+FORMAT, VERSION = "gausscontrol sweep", 2
+# What a file begins with that a sweep wrote; a shorter one is somebody else's.
+BEGINNING = b'{"format":"gausscontrol sweep"'
+CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"}\Z')
+KINDS = ("value", "error", "lost")
 # Seconds between writes to the disk itself.
 SYNC_INTERVAL = 1.0
 # What file systems answer that have no locks; two sweeps on one file are not told apart there.
@@ -40,25 +49,39 @@ UNLOCKABLE = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 # What to say of digests that differ.
 WORDS = {
     "points": "the values of this grid, found others",
-    "fixed": "the arguments that this partial function fixes, found others",
+    "fixed": (
+        "the arguments that this partial function fixes, or what else the function holds, found "
+        "others"
+    ),
 }
+# What file systems and devices answer that do not bring anything to a disk.
+UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EROFS)
+# Files that sweeps of this process write to, by device and inode.
+IN_USE: dict[tuple[int, int], io.FileIO] = {}
 
 
-def function_name(function: Any) -> str:
-    """Return the module and qualified name of a function, or of what a partial one fixes.
+def check_path(resume: Any) -> str | os.PathLike[str]:
+    """Return the name of a file.
 
     Parameters
     ----------
-    function : callable
+    resume : str or path-like
 
     Returns
     -------
-    str
+    str or path-like
+
+    Raises
+    ------
+    ParameterError
+        If it is none.
     """
-    if isinstance(function, partial):
-        return f"partial of {function_name(function.func)}"
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', None) or 'unknown'}.{named.__qualname__}"
+    name = os.fspath(resume) if isinstance(resume, (str, os.PathLike)) else None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ParameterError(
+            f"resume: expected the name of a file, found {resume!r}; pass 'sweep.jsonl', say"
+        )
+    return name
 
 
 class Journal:

@@ -35,7 +35,7 @@ from gausscontrol.linalg.lmi import (
 )
 from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.synthesis.design_operators import attention_rows, form_rows, symmetric_rows
-from gausscontrol.synthesis.design_request import Request
+from gausscontrol.synthesis.design_request import Request, Variables
 
 __all__ = ["GIVEN_UP", "USER_TOLERANCE", "Candidate", "ConvexDesign", "in_one_line"]
 
@@ -229,7 +229,7 @@ class ConvexDesign:
         ]
 
     def _constrain(self) -> None:
-        listed = self.request.constraints(dict(self.variables))
+        listed = self.request.constraints(Variables(self.variables))
         if not isinstance(listed, Iterable):
             raise ParameterError(
                 f"constraints: expected a list of cvxpy constraints, found "
@@ -338,7 +338,7 @@ class ConvexDesign:
         return wanted / self.scale
 
     def _objective(self) -> Any:
-        objective = self.request.objective(dict(self.variables))
+        objective = self.request.objective(Variables(self.variables))
         if not hasattr(objective, "is_convex") or objective.size != 1:
             raise ParameterError(
                 f"objective: expected a scalar cvxpy expression, found "

@@ -22,7 +22,7 @@ from gausscontrol.synthesis.design_problem import (
     ConvexDesign,
     in_one_line,
 )
-from gausscontrol.synthesis.design_request import Request
+from gausscontrol.synthesis.design_request import Request, Variables
 
 __all__ = ["check_constraints", "check_necessary", "explain"]
 
@@ -93,7 +93,7 @@ def check_constraints(request: Request, found: Candidate) -> None:
     """
     if request.constraints is None:
         return
-    values: dict[str, Any] = {"A": constant(request.restore("A", found.A))}
+    values: dict[str, Any] = Variables({"A": constant(request.restore("A", found.A))})
     for name, heads in (("V", found.V), ("B", found.B)):
         listed = [constant(request.restore(name, M)) for M in heads]
         values[name] = listed[0] if len(listed) == 1 else listed
