@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,37 @@ def dying(x, folder, at):
         flag.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return logged(x, folder)
+
+
+def changing(x, with_what):
+    with_what.append(x)
+    return len(with_what)
+
+
+def deadly(x):
+    """Kill this process at one item, whenever it is asked for."""
+    if x == 1:
+        os._exit(1)
+    return x * x
+
+
+@dataclass(frozen=True)
+class Scaled:
+    factor: float
+
+    def __call__(self, x):
+        return self.factor * x
+
+    def call(self, x):
+        return self.factor * x
+
+
+class Opaque:
+    def __call__(self, x):
+        return x
+
+    def call(self, x):
+        return x
 
 
 def unpicklable(x):

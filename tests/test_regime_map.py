@@ -205,6 +205,14 @@ def test_logarithmic_axes():
     assert curves(plot) == []  # the same on all of it
 
 
+@pytest.mark.parametrize("width", [1e-2, 1e-5, 1e-9])
+def test_narrow_axes_with_even_steps_are_linear(width):
+    axis = np.linspace(100, 100 + width, 5)
+    plot = regime_map(sweep(exact, {"a": axis, "vb": np.geomspace(1, 1.01, 5)}))
+    assert plot.axes[0, 0].get_xscale() == "linear"
+    assert plot.axes[0, 0].get_yscale() == "log"
+
+
 def test_given_axes_and_title(classified):
     figure, axis = plt.subplots()
     plot = regime_map(classified, ax=axis, title="mine")

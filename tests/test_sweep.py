@@ -3,9 +3,12 @@
 import errno
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
+import tempfile
 import warnings
+import zlib
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -68,6 +71,20 @@ def lines_of(path):
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
+def checked(line):
+    """Return a line with the checksum that it would have in a file."""
+    content = line.removesuffix(b"\n")
+    return content[:-1] + b',"crc":"%08x"}\n' % zlib.crc32(content)
+
+
+GIVEN = {"value": None}
+
+
+def give(x):
+    """Return what a test wants to be returned: it holds nothing itself."""
+    return 1.0 if x == 2 else GIVEN["value"]
+
+
 class Immediate:
     """An executor that does its work at once and counts what it holds."""
 
@@ -83,6 +100,10 @@ class Immediate:
                 late.set_result(call(*given_args))
             self.waiting = []
         return future
+
+
+def pick(x):
+    return GIVEN["value"][x]
 
 
 # -- grids ----------------------------------------------------------------------------------------
@@ -289,7 +310,8 @@ def test_a_killed_worker_loses_no_finished_item(tmp_path):
     assert {error.type for error in broken.errors} == {"BrokenProcessPool"}
     assert "not finished, since the executor broke" in broken.errors[0].message
     assert "run the sweep again with a new executor" in broken.errors[4].message
-    assert [line["item"] for line in lines_of(file)[1:]] == [0, 1, 2, 3]
+    assert [line["item"] for line in lines_of(file)[1:]] == [0, 1, 2, 3, 4]
+    assert lines_of(file)[5]["lost"] is True
     with processes() as pool:
         whole = sweep(functions.dying, grid, executor=pool, resume=file)
     assert whole.resumed == 4
@@ -430,8 +452,8 @@ def test_failed_items_are_tried_again(tmp_path):
     again = sweep(functions.fail_at_odd, range(4), resume=file)
     assert (again.resumed, len(again.errors)) == (2, 2)
     # Once it succeeds, that counts.
-    with file.open("a") as stream:
-        stream.write('{"item":1,"value":1.5}\n')
+    with file.open("ab") as stream:
+        stream.write(checked(b'{"item":1,"value":1.5}\n'))
     assert sweep(functions.fail_at_odd, range(4), resume=file).values[:2] == (0.0, 1.5)
 
 
@@ -441,7 +463,7 @@ def test_a_file_cut_anywhere_loses_only_what_was_cut(tmp_path):
     sweep(functions.logged, grid, resume=file)
     whole = file.read_bytes()
     ends = np.cumsum([len(line) for line in whole.splitlines(keepends=True)])
-    for cut in range(0, len(whole) + 1, 3):
+    for cut in [0, *range(30, len(whole) + 1, 3)]:
         file.write_bytes(whole[:cut])
         before = calls(tmp_path)
         result = sweep(functions.logged, grid, resume=file)
@@ -466,6 +488,9 @@ def test_a_torn_tail_is_dropped(tmp_path, tail):
     ("line", "message"),
     [
         (b"{torn\n", "line 3 .* is damaged"),
+        (b'{"item":1,"value":1,"error":2}\n', "line 3 .* is damaged"),
+        (b'{"item":1,"value":NaN}\n', "NaN is no number"),
+        (b'{"item":1,"value":%s}\n' % (b"[" * 50000 + b"]" * 50000), "line 3 .* is damaged"),
         (b"[1]\n", "line 3 .* is damaged"),
         (b'{"item":3,"value":1}\n', "line 3 .* is damaged .item 3 of 3"),
         (b'{"item":true,"value":1}\n', "line 3 .* is damaged"),
@@ -482,7 +507,7 @@ def test_a_damaged_line_is_named(tmp_path, line, message):
     file = tmp_path / "file"
     sweep(functions.square, range(3), resume=file)
     kept = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([*kept[:2], line, *kept[2:]]))
+    file.write_bytes(b"".join([*kept[:2], checked(line), *kept[2:]]))
     with pytest.raises(gct.ParameterError, match=message):
         sweep(functions.square, range(3), resume=file)
 
@@ -509,7 +534,9 @@ def test_a_file_of_another_sweep_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"my notes", b"my notes\n", b'{"format": "other"}\n', b"\xff\n"]
+    "content",
+    [b"my notes", b"my notes\n", b'{"format": "other"}\n', b"\xff\n", b"{", b"[" * 50000 + b"\n"],
+    ids=lambda content: repr(content[:9]),
 )
 def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     file = tmp_path / "file"
@@ -526,7 +553,7 @@ def test_a_file_in_use_is_refused(tmp_path):
     script = (
         "import fcntl, sys\n"
         f"file = open({str(file)!r}, 'r+b')\n"
-        "fcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "fcntl.flock(file, fcntl.LOCK_EX)\n"
         "print('locked', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -534,7 +561,7 @@ def test_a_file_in_use_is_refused(tmp_path):
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout.readline() == b"locked\n"
-        with pytest.raises(gct.ParameterError, match="in use by another process"):
+        with pytest.raises(gct.ParameterError, match="in use by another sweep"):
             sweep(functions.square, range(3), resume=file)
         holder.stdin.close()
         holder.wait()
@@ -548,13 +575,130 @@ def test_file_systems_without_locks(tmp_path, monkeypatch, code, works):
     def refuse(*_):
         raise OSError(getattr(errno, code), code)
 
-    monkeypatch.setattr(fcntl, "lockf", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     file = tmp_path / "file"
     if works:
         assert sweep(functions.square, [2], resume=file).values == (4,)
     else:
         with pytest.raises(OSError, match=code):
             sweep(functions.square, [2], resume=file)
+
+
+def test_two_sweeps_of_one_process_on_one_file(tmp_path):
+    file = tmp_path / "file"
+    GIVEN["value"] = file
+    result = sweep(nested, range(3), resume=file)
+    assert result.values == ("in use",) * 3
+    assert sweep(nested, range(3), resume=file).resumed == 3
+    assert len(lines_of(file)) == 4
+    assert journal.IN_USE == {}
+
+
+def nested(x):
+    try:
+        sweep(functions.square, range(3), resume=GIVEN["value"])
+    except gct.ParameterError as error:
+        return "in use" if "in use by another sweep" in str(error) else str(error)
+
+
+@pytest.mark.skipif("fork" not in METHODS, reason="processes are not forked here")
+def test_a_forked_process_does_not_hold_the_file():
+    read, write = os.pipe()
+    with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "file", "w+b", 0) as held:
+        journal.IN_USE[0, 0] = held
+        child = os.fork()
+        if child == 0:
+            os.write(write, b"closed" if held.closed and not journal.IN_USE else b"open")
+            os._exit(0)
+        del journal.IN_USE[0, 0]
+        os.waitpid(child, 0)
+        assert os.read(read, 9) == b"closed"
+        assert not held.closed
+    os.close(read)
+    os.close(write)
+
+
+def test_an_item_that_kills_its_worker_does_not_stop_the_others(tmp_path):
+    file = tmp_path / "file"
+    runs = []
+    while not runs or len(runs[-1].errors) > 1:
+        with processes(1) as pool:
+            runs.append(sweep(functions.deadly, range(5), executor=pool, resume=file))
+        assert len(runs) < 4
+    assert runs[-1].values == (0, None, 4, 9, 16)
+
+
+def test_suspects_come_last_and_alone(tmp_path):
+    file = tmp_path / "file"
+    sweep(functions.fail_at_odd, [1, 3, 5, 7], resume=file)
+    with file.open("ab") as stream:
+        for index in (0, 0, 2):
+            stream.write(checked(b'{"item":%d,"lost":true}\n' % index))
+    sent = []
+
+    class Watching(Immediate):
+        def submit(self, function, item):
+            sent.append((item.index, len(self.waiting)))
+            return super().submit(function, item)
+
+    sweep(functions.fail_at_odd, [1, 3, 5, 7], executor=Watching(), resume=file)
+    assert [index for index, _ in sent] == [1, 3, 2, 0]
+
+
+def test_every_byte_of_a_line_counts(tmp_path):
+    file = tmp_path / "file"
+    sweep(functions.square, [3], resume=file)
+    whole = file.read_bytes()
+    start = whole.index(b"\n") + 1
+    for place in range(start, len(whole) - 1):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        file.write_bytes(damaged)
+        with pytest.raises(gct.ParameterError, match="line [23] .* is damaged"):
+            sweep(functions.square, [3], resume=file)
+
+
+def test_functions_of_one_name_that_hold_other_things(tmp_path):
+    def shifted(by, *, also=0.0):
+        def shift(x, factor=by):
+            return x + by
+
+        return shift
+
+    twice = [lambda x: 2 * x, lambda x: 3 * x]
+    pairs = [
+        [shifted(1.0), shifted(2.0)],
+        twice,
+        [functions.Scaled(1.0).call, functions.Scaled(2.0).call],
+        [functions.Scaled(1.0), functions.Scaled(2.0)],
+        [partial(functions.Scaled(1.0).call), partial(functions.Scaled(2.0).call)],
+    ]
+    for k, (one, other) in enumerate(pairs):
+        file = tmp_path / f"file{k}"
+        first = sweep(one, [1.0, 2.0], resume=file)
+        assert sweep(one, [1.0, 2.0], resume=file).resumed == 2
+        with pytest.raises(gct.ParameterError, match=r"is of another sweep: fixed: expected"):
+            sweep(other, [1.0, 2.0], resume=file)
+        assert first.values != sweep(other, [1.0, 2.0]).values
+
+
+@pytest.mark.parametrize("name", ["opaque", "method", "closure"])
+def test_functions_without_identity(tmp_path, name):
+    opaque = functions.Opaque()
+    given = {"opaque": opaque, "method": opaque.call, "closure": lambda x: opaque(x)}[name]
+    with pytest.raises(gct.ParameterError, match="resume: expected .*use a function of a module"):
+        sweep(given, [1], resume=tmp_path / "file")
+    assert sweep(given, [1]).values == (1,)
+
+
+@pytest.mark.parametrize("resume", [3, b"x", "", "a\0b"])
+def test_names_that_are_none(resume):
+    with pytest.raises(gct.ParameterError, match="resume: expected the name of a file, found"):
+        sweep(functions.square, [1], resume=resume)
+
+
+def test_a_file_that_cannot_be_synced():
+    assert sweep(functions.square, [1, 2], resume=os.devnull).values == (1, 4)
 
 
 def test_where_the_file_cannot_be(tmp_path):
@@ -675,8 +819,9 @@ def test_results_of_this_package_come_back(tmp_path):
         *factors[:3], factors[3].transpose(0, 2, 1), name="factored"
     )
     point = gct.find_equilibrium(gct.GaussianTransformer(1, 1, -1))
-    results = iter([stack, factored, point])
-    models = sweep(lambda x: next(results), range(3), resume=tmp_path / "models")
+    results = [stack, factored, point]
+    GIVEN["value"] = results
+    models = sweep(pick, range(3), resume=tmp_path / "models")
     assert models.values[:2] == (stack, factored)
     assert type(models.values[1].heads) is type(factored.heads)
     assert isinstance(models.values[2], dict)
@@ -698,10 +843,11 @@ def test_results_of_this_package_come_back(tmp_path):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_results_that_a_file_does_not_hold(tmp_path, value, named):
+    GIVEN["value"] = value
     with pytest.raises(gct.ParameterError, match=f"function: at item 0, .*{named}.*resume out"):
-        sweep(lambda x: value, [0, 1], resume=tmp_path / "first")
+        sweep(give, [0, 1], resume=tmp_path / "first")
     # After one that it does hold, it is that item's failure.
-    result = sweep(lambda x: value if x else 1.0, [0, 1], resume=tmp_path / "second")
+    result = sweep(give, [2, 1], resume=tmp_path / "second")
     assert result.values == (1.0, None)
     assert result.errors[0].type == "ParameterError"
     assert sweep(lambda x: value, [0, 1]).values[0] is value
@@ -710,14 +856,17 @@ def test_results_that_a_file_does_not_hold(tmp_path, value, named):
 def test_a_value_without_end_is_refused(tmp_path):
     endless = []
     endless.append(endless)
-    with pytest.raises(gct.ParameterError, match="nestings"):
+    GIVEN["value"] = endless
+    with pytest.raises(gct.ParameterError, match="at item 0, .* nestings"):
+        sweep(give, [0], resume=tmp_path / "file")
+    with pytest.raises(gct.ParameterError, match="function: expected .* nestings"):
         sweep(lambda x: endless, [0], resume=tmp_path / "file")
 
 
 def test_points_that_a_file_cannot_tell_apart(tmp_path):
     with pytest.raises(gct.ParameterError, match="grid: cannot be told from others"):
         sweep(functions.square, [object()], resume=tmp_path / "file")
-    with pytest.raises(gct.ParameterError, match="function: what it fixes is unknown"):
+    with pytest.raises(gct.ParameterError, match="function: what it holds is unknown"):
         sweep(partial(functions.affine, offset=object()), [(1, 2)], resume=tmp_path / "file")
 
 
@@ -899,3 +1048,69 @@ def test_progress_without_tqdm(monkeypatch):
     assert terminal.text == ""
     monkeypatch.setattr(sys, "stderr", None)
     assert len(sweep(functions.square, range(3))) == 3
+
+
+# -- what comes out is what went in ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["here", "threads", "processes"])
+def test_a_function_that_changes_its_argument(pools, where):
+    shared = [0]
+    result = sweep(
+        functions.changing, {"x": [1, 2, 3], "with_what": [shared]}, executor=pools[where]
+    )
+    assert result.values == (2, 2, 2)
+    assert result.points[2] == {"x": 3, "with_what": [0]}
+    assert shared == [0]
+    # What has no copy is passed as it is.
+    assert sweep(lambda module: module.maxsize, [sys]).values == (sys.maxsize,)
+
+
+def test_masked_values_are_missing():
+    GIVEN["value"] = np.ma.array([1, 2], mask=[False, True])
+    np.testing.assert_array_equal(sweep(give, [0, 1]).array(), [[1, np.nan]] * 2)
+    GIVEN["value"] = np.ma.array(["a", "b"], mask=[False, True])
+    assert sweep(lambda x: GIVEN["value"], [0]).array()[0].tolist() == ["a", None]
+    GIVEN["value"] = np.ma.masked
+    assert np.isnan(sweep(give, [0, 2]).array()[0])
+
+
+@pytest.mark.parametrize(
+    "values", [[2**53 + 1, 0.5], [2**63, -1], [2**53 + 1, None], [2**64, 1], [2**53 + 1, 1j]]
+)
+def test_integers_that_no_float_equals_stay(values):
+    GIVEN["value"] = values
+    array = sweep(pick, [0, 1]).array()
+    assert array.tolist() == values
+    assert array.dtype == object
+
+
+def test_integers_beside_floats_that_equal_them():
+    GIVEN["value"] = [2**60, 0.5, None]
+    array = sweep(pick, range(3)).array()
+    assert array.dtype == float
+    np.testing.assert_array_equal(array, [2.0**60, 0.5, np.nan])
+
+
+def test_xarray_names_that_are_taken():
+    def row(dim_0):
+        return np.arange(3)
+
+    assert sweep(row, {"dim_0": [1, 2]}).to_xarray().dims == ("dim_0", "dim_0_")
+
+    def fields(x):
+        return {"dim_0": np.ones(2), "": 1.0, "dim_0_": 2.0}
+
+    table = sweep(fields, {"x": [1, "a"]}).to_xarray()
+    assert set(table.data_vars) == {"dim_0_", "", "dim_0__"}
+    assert table["dim_0_"].dims == ("x", "dim_0")
+    assert table["x"].values.tolist() == [1, "a"]
+    assert float(table[""].sel(x=1)) == 1.0
+
+
+def test_points_that_cannot_be_printed():
+    class Silent:
+        def __repr__(self):
+            raise RuntimeError("no text")
+
+    assert "item 0 (<" in str(sweep(functions.square, [Silent()]))

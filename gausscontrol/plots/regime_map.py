@@ -225,8 +225,10 @@ def _shade(color: str) -> tuple[float, ...]:
 def _is_geometric(values: np.ndarray) -> bool:
     if values.size < 3 or not values[0] > 0:
         return False
-    ratios = values[1:] / values[:-1]
-    return bool(np.ptp(ratios) <= EVEN * ratios[0])
+    logs, steps = np.log(values[1:] / values[:-1]), np.diff(values)
+    uneven = np.ptp(logs) / logs.mean() if logs.min() > 0 else np.inf
+    # On a narrow axis even steps are nearly even ratios too: what is clearly more even decides.
+    return bool(uneven <= EVEN and 10 * uneven < np.ptp(steps) / steps.mean())
 
 
 def _edges(values: np.ndarray) -> np.ndarray:

@@ -32,6 +32,7 @@ __all__ = [
     "SINGULAR",
     "UNSETTLED",
     "Arrivals",
+    "cholesky",
     "factor_rate",
     "follow",
     "horizontal_gauge",
@@ -105,7 +106,7 @@ def _follow_covariance(white: Stack, tolerance: float, steps: int) -> Arrivals:
         reason[stepper.failed | (advanced & large)] = ESCAPE
         looking = np.flatnonzero(advanced & (taken % LOOK == 0) & (reason < 0))
         if looking.size:
-            following, good = _cholesky(stepper.y[:, looking][full])
+            following, good = cholesky(stepper.y[:, looking][full])
             reason[looking[~good]] = DEGENERATED
             looking, following = looking[good], following[..., good]
             L[..., looking] = following
@@ -212,7 +213,7 @@ def _gauge_of_three(gram: np.ndarray, skew: np.ndarray) -> np.ndarray:
     return np.stack([np.stack([zero, -w, v]), np.stack([w, zero, -u]), np.stack([-v, u, zero])])
 
 
-def _cholesky(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cholesky(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Cholesky factors (d, d, N), and which exist and are well conditioned."""
     dim = len(S)
     L = np.zeros_like(S)

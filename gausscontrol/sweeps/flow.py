@@ -66,14 +66,12 @@ class Stepper:
 
     Attributes
     ----------
-    t, y, f : (N,) and (n, N) ndarray
-        Depths, states and their rates.
+    t, y : (N,) and (n, N) ndarray
+        Depths and states.
     h : (N,) ndarray
         Steps that are tried next.
     failed : (N,) ndarray of bool
         Trajectories whose step has become too small to take.
-    stages : list of (n, N) ndarray
-        Rates at the stages of the last attempt.
     """
 
     def __init__(
@@ -94,10 +92,15 @@ class Stepper:
         self._size = self.y.shape[0] + resting
         self.t = np.zeros(count)
         self.bound = np.full(count, np.inf) if bound is None else np.array(bound, dtype=float)
-        self.f = rate(self.y)
+        self._slopes = self._room(rate(self.y))
         self.h = self._first()
         self._rejected = np.zeros(count, dtype=bool)
         self.failed = np.zeros(count, dtype=bool)
+
+    @property
+    def f(self) -> np.ndarray:
+        """Rates at the states."""
+        return self._slopes[0]
 
     def attempt(self) -> np.ndarray:
         """Try one step for every trajectory; tell which advanced."""
@@ -107,13 +110,18 @@ class Stepper:
         self.failed |= h < least
         target, meant = np.minimum(self.t + h, self.bound), h
         h = target - self.t
-        slopes = [self.f]
-        for row in pair.stages:
-            slopes.append(self.rate(self.y + h * _combined(row, slopes)))
-        new = self.y + h * _combined(pair.weights, slopes)
-        slopes.append(self.rate(new))
-        scale = self._atol + np.maximum(np.abs(self.y), np.abs(new)) * self.rtol
-        error = self._norm(h * _combined(pair.errors, slopes) / scale)
+        slopes = self._slopes
+        for stage, row in enumerate((*pair.stages, pair.weights), start=1):
+            new = _combined(row, slopes)
+            new *= h
+            new += self.y
+            slopes[stage] = self.rate(new)
+        scale = np.maximum(np.abs(self.y), np.abs(new))
+        scale *= self.rtol
+        scale += self._atol
+        gap = _combined(pair.errors, slopes)
+        gap /= scale
+        error = np.abs(h) * self._norm(gap)
         good = error < 1
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = SAFETY * error ** (-1 / (pair.order + 1))
@@ -126,21 +134,28 @@ class Stepper:
         self.h = np.where(cut, np.maximum(proposed, meant), proposed)
         self._rejected = ~good
         good = good & ~self.failed
-        self.stages = slopes
         if good.all():
-            self.t, self.y, self.f = target, new, slopes[-1]
+            self.t, self.y, slopes[0] = target, new, slopes[-1]
         else:
             self.t = np.where(good, target, self.t)
             self.y = np.where(good, new, self.y)
-            self.f = np.where(good, slopes[-1], self.f)
+            slopes[0] = np.where(good, slopes[-1], slopes[0])
         return good
 
     def keep(self, kept: np.ndarray) -> None:
         """Go on with some of the trajectories; `rate` must have been told already."""
-        for name in ("y", "f", "_atol"):
+        f = self.f[:, kept]
+        for name in ("y", "_atol"):
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, kept]))
+        self._slopes = self._room(f)
         for name in ("t", "h", "bound", "_rejected", "failed"):
             setattr(self, name, getattr(self, name)[kept])
+
+    def _room(self, f: np.ndarray) -> np.ndarray:
+        # Rates at all stages, of which the first is known.
+        slopes = np.empty((len(self.pair.errors), *f.shape))
+        slopes[0] = f
+        return slopes
 
     def _norm(self, x: np.ndarray) -> np.ndarray:
         return np.sqrt(np.einsum("in,in->n", x, x) / self._size)
@@ -158,9 +173,9 @@ class Stepper:
         return np.minimum(np.minimum(100 * h0, h1), self.bound)
 
 
-def _combined(weights: tuple[float, ...], slopes: list[np.ndarray]) -> np.ndarray:
-    terms = [(w, slope) for w, slope in zip(weights, slopes, strict=True) if w]
-    total = terms[0][0] * terms[0][1]
-    for weight, slope in terms[1:]:
-        total += weight * slope
-    return total
+def _combined(weights: tuple[float, ...], slopes: np.ndarray) -> np.ndarray:
+    # One matrix-vector product passes over memory once, where a sum of multiples does so twice
+    # for every term.
+    count = len(weights)
+    total = np.array(weights) @ slopes[:count].reshape(count, -1)
+    return total.reshape(slopes.shape[1:])

@@ -6,11 +6,14 @@ survive the way back from another process.
 
 from __future__ import annotations
 
+import copy
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gausscontrol.model.stack import LayerStack
+from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.sweeps.grid import item_keywords
 
 __all__ = ["Failed", "Finished", "Item", "ItemError", "run_item", "shown"]
@@ -137,13 +140,26 @@ def run_item(item: Item) -> Finished | Failed:
     Returns
     -------
     Finished or Failed
+        Of copies of its arguments, which are its own in a thread as they are in another process.
         Only what stops Python itself, such as KeyboardInterrupt, is raised.
     """
     try:
         seeds = item_keywords(item.seeded, item.seed, item.index)
-        return Finished(item.function(*item.args, **item.keywords, **seeds))
+        args = tuple(map(_own, item.args))
+        keywords = {name: _own(value) for name, value in item.keywords.items()}
+        return Finished(item.function(*args, **keywords, **seeds))
     except (Exception, SystemExit) as error:  # noqa: BLE001, recorded in full, whatever it is
         return Failed.of(error, frames=1)
+
+
+def _own(value: Any) -> Any:
+    """Return a copy of an argument that may be changed, or the argument if it has none."""
+    if isinstance(value, (GaussianTransformer, LayerStack)):  # cannot be changed
+        return value
+    try:
+        return copy.deepcopy(value)
+    except (TypeError, NotImplementedError, copy.Error):  # a lock, a module, a connection
+        return value
 
 
 def _message(error: BaseException) -> str:
@@ -154,4 +170,9 @@ def _message(error: BaseException) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001, what it is called is still known
+        return f"<{type(value).__qualname__}>"

@@ -99,6 +99,8 @@ class Journal:
     ----------
     finished : dict
         The values that were on disk, by item.
+    lost : Counter
+        How often an item was with an executor that broke, and has not come back since.
 
     Raises
     ------
@@ -111,13 +113,16 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], function: Any, grid: Grid, seed: int) -> None:
         self.path = Path(path)
         self.finished: dict[int, Any] = {}
+        self.lost: Counter[int] = Counter()
         header = _header(function, grid, seed)
         self._file = _opened(self.path)
+        status = os.fstat(self._file.fileno())
+        self._key = (status.st_dev, status.st_ino)
         try:
             self._lock()
             self._read(header, len(grid.points))
         except BaseException:
-            self._file.close()
+            self._release()
             raise
         self._synced = time.monotonic()
 
@@ -159,18 +164,39 @@ class Journal:
         error = {"type": kind, "message": message, "traceback": traceback}
         self._append({"item": index, "error": error})
 
+    def write_lost(self, index: int) -> None:
+        """Note that an item was with an executor when that broke, and may have broken it.
+
+        Parameters
+        ----------
+        index : int
+        """
+        self._append({"item": index, "lost": True})
+
     def close(self) -> None:
         """Bring everything to the disk."""
         try:
-            os.fsync(self._file.fileno())
+            self._sync()
         finally:
-            self._file.close()
+            self._release()
 
     def _append(self, record: dict) -> None:
-        self._put(_line(record))
+        self._put(_checked(_line(record)))
         if time.monotonic() - self._synced >= SYNC_INTERVAL:
-            os.fsync(self._file.fileno())
+            self._sync()
             self._synced = time.monotonic()
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            if error.errno not in UNSYNCED:
+                raise
+
+    def _release(self) -> None:
+        if IN_USE.get(self._key) is self._file:
+            del IN_USE[self._key]
+        self._file.close()
 
     def _put(self, content: bytes) -> None:
         rest = memoryview(content)
@@ -178,16 +204,19 @@ class Journal:
             rest = rest[self._file.write(rest) :]
 
     def _lock(self) -> None:
+        in_use = ParameterError(
+            f"resume: expected a file of its own, found {str(self.path)!r} in use by another "
+            "sweep; wait for it, or name another file"
+        )
+        if IN_USE.setdefault(self._key, self._file) is not self._file:
+            raise in_use
         if fcntl is None:
             return
         try:
-            # Held by this process alone: workers forked from it do not keep it after its death.
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Unlike lockf, not lost when anything else in this process reads and closes the file.
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
-            raise ParameterError(
-                f"resume: expected a file of its own, found {str(self.path)!r} in use by another "
-                "process; wait for it, or name another file"
-            ) from error
+            raise in_use from error
         except OSError as error:
             if error.errno not in UNLOCKABLE:
                 raise
@@ -195,33 +224,44 @@ class Journal:
     def _read(self, header: dict, items: int) -> None:
         content = self._file.read()
         line = _line(header)
-        if line.startswith(content):  # new, or stopped before its first line was whole
-            self._file.seek(0)
+        # New, or stopped before its first line was whole.
+        if not content or (line.startswith(content) and content.startswith(BEGINNING)):
+            if content:
+                self._file.truncate(0)
             self._put(line)
             return
         first, *lines = content.split(b"\n")
         self._compare(first, header)
+        if not lines:
+            raise self._foreign()
         torn = lines.pop()
         for number, text in enumerate(lines, start=2):
-            index, value, finished = self._record(text, number, items)
-            if finished:
-                self.finished[index] = value
-            else:
-                self.finished.pop(index, None)
+            self._take(*self._record(text, number, items))
         if torn:
             self._file.truncate(len(content) - len(torn))
-        self._file.seek(0, os.SEEK_END)
+
+    def _take(self, index: int, kind: str, value: Any) -> None:
+        if kind == "lost":
+            self.lost[index] += 1
+            return
+        del self.lost[index]
+        self.finished.pop(index, None)
+        if kind == "value":
+            self.finished[index] = value
+
+    def _foreign(self) -> ParameterError:
+        return ParameterError(
+            f"resume: expected a file that a sweep wrote, found {str(self.path)!r}, which is "
+            "something else; name another file"
+        )
 
     def _compare(self, first: bytes, header: dict) -> None:
         try:
             found = json.loads(first)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise ParameterError(
-                f"resume: expected a file that a sweep wrote, found {str(self.path)!r}, which is "
-                "something else; name another file"
-            )
+            raise self._foreign()
         for key, wanted in header.items():
             if found.get(key) != wanted:
                 what = WORDS.get(key, f"{wanted!r}, found {found.get(key)!r}")
@@ -230,20 +270,33 @@ class Journal:
                     "repeat the call it began with, or name another file"
                 )
 
-    def _record(self, text: bytes, number: int, items: int) -> tuple[int, Any, bool]:
+    def _record(self, text: bytes, number: int, items: int) -> tuple[int, str, Any]:
         try:
-            record = json.loads(text)
-            index, finished = record["item"], "value" in record
-            if type(index) is not int or not 0 <= index < items:
-                raise ValueError(f"item {index!r} of {items}")
-            if not finished and set(record) != {"item", "error"}:
-                raise ValueError(f"an item with {sorted(record)}")
-            return index, decode(record["value"]) if finished else None, finished
-        except (ValueError, LookupError, TypeError) as error:
+            return _read_record(text, items)
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise ParameterError(
                 f"resume: line {number} of {str(self.path)!r} is damaged ({error}); "
                 "delete that line, and its item is computed again"
             ) from error
+
+
+def _read_record(text: bytes, items: int) -> tuple[int, str, Any]:
+    """Return the item of a line, whether it has a value, and the value."""
+    found = CHECKSUM.search(text)
+    content = text[: found.start()] + b"}" if found else text
+    if not found or zlib.crc32(content) != int(found[1], 16):
+        raise ValueError("its checksum is not that of what it holds")
+    record = json.loads(content, parse_constant=_no_constant)
+    index, (kind,) = record["item"], set(record) - {"item"}
+    if type(index) is not int or not 0 <= index < items:
+        raise ValueError(f"item {index!r} of {items}")
+    if kind not in KINDS:
+        raise ValueError(f"an item with {kind!r}")
+    return index, kind, decode(record["value"]) if kind == "value" else None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _header(function: Any, grid: Grid, seed: int) -> dict[str, Any]:
@@ -254,9 +307,14 @@ def _header(function: Any, grid: Grid, seed: int) -> dict[str, Any]:
     except ParameterError as error:
         raise ParameterError(f"grid: cannot be told from others, for resume: {error}") from error
     try:
-        fixed = _fixed(function)
+        fixed = held(function)
+    except RecursionError as error:
+        raise ParameterError(
+            "function: expected one that holds finite nestings, for resume, found one without "
+            "end; use a function of a module"
+        ) from error
     except ParameterError as error:
-        raise ParameterError(f"function: what it fixes is unknown, for resume: {error}") from error
+        raise ParameterError(f"function: what it holds is unknown, for resume: {error}") from error
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -269,13 +327,6 @@ def _header(function: Any, grid: Grid, seed: int) -> dict[str, Any]:
     }
 
 
-def _fixed(function: Any) -> Any:
-    """Return the arguments that a partial function fixes, as they are stored."""
-    if not isinstance(function, partial):
-        return None
-    return [encode(function.args), encode(function.keywords), _fixed(function.func)]
-
-
 def _digest(stored: Any) -> str:
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
 
@@ -284,7 +335,24 @@ def _line(record: dict) -> bytes:
     return json.dumps(record, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
 
 
+def _checked(line: bytes) -> bytes:
+    """Return a line with its checksum."""
+    content = line.removesuffix(b"\n")
+    return content[:-1] + b',"crc":"%08x"}\n' % zlib.crc32(content)
+
+
 def _opened(path: Path) -> io.FileIO:
     # Not buffered: what is written has left this process. A child that ends writes nothing twice.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-    return io.FileIO(descriptor, "r+")
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+    return io.FileIO(os.open(path, flags, 0o666), "r+")
+
+
+def _let_go() -> None:
+    """Close the files in a forked process, which would hold their locks beyond its parent."""
+    for file in IN_USE.values():
+        file.close()
+    IN_USE.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -92,8 +92,9 @@ class SweepResult(Report):
         -------
         ndarray
             Of the grid's shape, followed by that of the values where all are arrays of one shape.
-            Items without a value, and None, are NaN among numbers (integers become floats then)
-            and None among anything else, which makes an array of objects.
+            Items without a value, None, and masked entries are NaN among numbers (integers become
+            floats then) and None among anything else, which makes an array of objects. So do
+            integers that no float equals, where floats stand beside them.
 
         Raises
         ------
@@ -135,19 +136,24 @@ class SweepResult(Report):
         xarray = _imported("xarray")
         dims = list(self.grid) if self.grid is not None else ["item"]
         axes = self.grid if self.grid is not None else {"item": range(len(self.points))}
-        coords = {name: (name, labels) for name in dims if (labels := _labels(axes[name]))}
+        labels = {name: _labels(axes[name]) for name in dims}
+        coords = {name: (name, part) for name, part in labels.items() if part is not None}
         coords[_free("failed", dims)] = (dims, self.failed)
         taken = [*dims, *coords]
-        arrays = {name: self.array(name) for name in self.fields} or {"": self.array()}
-        variables = {
-            name: (dims + [f"dim_{k}" for k in range(array.ndim - len(dims))], array)
-            for name, array in arrays.items()
-        }
-        if "" in variables:
-            names, array = variables[""]
+        if not self.fields:
+            array = self.array()
+            names = dims + _further(array.ndim - len(dims), taken)
             return xarray.DataArray(array, coords, names, name=self.function.rsplit(".", 1)[-1])
-        variables = {_free(name, taken): part for name, part in _apart(variables).items()}
-        return xarray.Dataset(variables, coords)
+        variables = {}
+        for name in self.fields:
+            array = self.array(name)
+            variables[name] = (dims + _further(array.ndim - len(dims), taken), array)
+        variables = _apart(variables)
+        taken += [name for names, _ in variables.values() for name in names]
+        named = {}
+        for name, part in variables.items():
+            named[_free(name, [*taken, *named])] = part
+        return xarray.Dataset(named, coords)
 
     def to_pandas(self) -> Any:
         """Return the values as a pandas table, one row for each item.
@@ -233,6 +239,7 @@ def _parts(value: Any) -> dict[str, Any]:
 
 
 def _stacked(parts: list, shape: tuple[int, ...]) -> np.ndarray:
+    parts = [_unmasked(part) for part in parts]
     missing = np.array([part is None for part in parts])
     present = [part for part in parts if part is not None]
     kinds = {type(part) for part in present}
@@ -256,16 +263,38 @@ def _alike(arrays: list[np.ndarray]) -> bool:
     return one and len({array.shape for array in arrays}) == 1
 
 
+def _unmasked(part: Any) -> Any:
+    """Return an array with what is masked as NaN, or None among what is no number."""
+    if not isinstance(part, np.ma.MaskedArray):
+        return part
+    if not np.ma.getmaskarray(part).any():
+        return part.data
+    if part.dtype.kind not in "iufc":
+        return part.astype(object).filled(None)
+    return part.astype(np.result_type(part.dtype, np.float16)).filled(np.nan)
+
+
 def _filled(arrays: list[np.ndarray], missing: np.ndarray) -> np.ndarray:
-    values = np.stack(arrays)
+    dtype = np.result_type(*{array.dtype for array in arrays})
+    if missing.any() and dtype.kind in "iuf":
+        dtype = np.result_type(dtype, float)
+    if not all(_is_exact(array, dtype) for array in arrays):
+        dtype = np.dtype(object)
+    values = np.stack([array.astype(dtype) for array in arrays])
     if not missing.any():
         return values
-    dtype = np.result_type(values.dtype, float) if values.dtype.kind in "iuf" else values.dtype
     fill = MISSING.get(dtype.kind)
     array = np.empty((missing.size, *values.shape[1:]), dtype=object if fill is None else dtype)
     array[...] = fill
     array[~missing] = values
     return array
+
+
+def _is_exact(array: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether integers are the same numbers as floats of a type."""
+    if array.dtype.kind not in "iu" or dtype.kind not in "fc":
+        return True
+    return bool((array.astype(dtype).astype(object) == array.astype(object)).all())
 
 
 # -- labels ---------------------------------------------------------------------------------------
@@ -279,10 +308,18 @@ def _imported(name: str) -> Any:
     return import_module(name)
 
 
-def _labels(values: Any) -> list | None:
+def _labels(values: Any) -> list | np.ndarray | None:
     """Return the values of an axis if they can stand on it."""
-    plain = all(isinstance(value, (bool, int, float, str)) for value in values)
-    return list(values) if plain else None
+    values = list(values)
+    if not all(isinstance(value, (bool, int, float, str)) for value in values):
+        return None
+    alike = _alike([np.asarray(value) for value in values])
+    return values if alike else np.array(values, dtype=object)
+
+
+def _further(count: int, taken: Collection[str]) -> list[str]:
+    """Return names for the dimensions of array values."""
+    return [_free(f"dim_{k}", taken) for k in range(count)]
 
 
 def _apart(variables: dict[str, tuple[list[str], np.ndarray]]) -> dict:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import closing
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any
 
 from gausscontrol.errors import ParameterError
 from gausscontrol.sweeps.grid import read_grid, read_seed, seeded_names
+from gausscontrol.sweeps.identity import function_name
 from gausscontrol.sweeps.items import Failed, Finished, Item, ItemError, run_item
-from gausscontrol.sweeps.journal import Journal, function_name
+from gausscontrol.sweeps.journal import Journal, check_path
 from gausscontrol.sweeps.progress import Progress
 from gausscontrol.sweeps.result import SweepResult
 
@@ -103,16 +105,19 @@ def sweep(
     limit = _check_options(function, executor, in_flight)
     read, number = read_grid(grid), read_seed(seed)
     names = seeded_names(function, read)
-    journal = None if resume is None else Journal(resume, function, read, number)
+    journal = None if resume is None else Journal(check_path(resume), function, read, number)
     collected = _Collected(journal)
     done = len(collected.values)
     mark = uuid.uuid4().hex
+    lost = {} if journal is None else dict(journal.lost)
+    # Items that may have broken an executor come last, those that were there most often at the end.
+    order = sorted(range(len(read.points)), key=lambda i: lost.get(i, 0))
     calls = (
         Item(function, *read.arguments(i), names, number, i, mark)
-        for i in range(len(read.points))
+        for i in order
         if i not in collected.values
     )
-    outcomes = _here(calls) if executor is None else _there(calls, executor, limit)
+    outcomes = _here(calls) if executor is None else _there(calls, executor, limit, lost)
     try:
         # Closing cancels what the executor still holds.
         with closing(outcomes), Progress(len(read.points), done, progress, "sweep") as bar:
@@ -134,7 +139,11 @@ def sweep(
 
 
 class _Lost(Failed):
-    """An item that the executor lost: no fault of the function, and not written to the file."""
+    """An item that was not run to its end: no fault of the function, as far as is known."""
+
+
+class _Broken(_Lost):
+    """An item that was with an executor when that broke, and may be why."""
 
 
 class _Collected:
@@ -152,7 +161,9 @@ class _Collected:
         if isinstance(outcome, Finished):
             self.values[index] = outcome.value
             return False
-        if self.journal is not None and not isinstance(outcome, _Lost):
+        if self.journal is not None and isinstance(outcome, _Broken):
+            self.journal.write_lost(index)
+        elif self.journal is not None and not isinstance(outcome, _Lost):
             self.journal.write_error(index, outcome.type, outcome.message, outcome.traceback)
         self.errors[index] = outcome
         return True
@@ -184,18 +195,23 @@ def _here(calls: Iterator[Item]) -> Iterator[tuple[int, Finished | Failed]]:
 
 
 def _there(
-    calls: Iterator[Item], executor: Any, limit: int
+    calls: Iterator[Item], executor: Any, limit: int, alone: Container[int]
 ) -> Iterator[tuple[int, Finished | Failed]]:
-    """Keep up to `limit` items with the executor, and yield them as they come back."""
+    """Keep up to `limit` items with the executor, and yield them as they come back.
+
+    Those of `alone`, which are the last ones, are with it one at a time.
+    """
     pending: dict[Future, int] = {}
     arrived: SimpleQueue[Future] = SimpleQueue()
     broken: Exception | None = None
     accepted = False
+    waiting: Item | None = None
     try:
         while True:
             while broken is None and len(pending) < limit:
-                item = next(calls, None)
-                if item is None:
+                item = next(calls, None) if waiting is None else waiting
+                waiting = item if item and pending and item.index in alone else None
+                if item is None or waiting:
                     break
                 try:
                     future = executor.submit(run_item, item)
@@ -217,7 +233,7 @@ def _there(
                 break
             future = arrived.get()
             yield pending.pop(future), _outcome(future)
-        for item in calls:
+        for item in calls if waiting is None else chain([waiting], calls):
             yield item.index, _lost(broken)
     finally:
         for future in pending:
@@ -231,15 +247,15 @@ def _outcome(future: Future) -> Finished | Failed:
     if error is None:
         return future.result()
     if isinstance(error, BrokenExecutor):
-        return _lost(error)
+        return _lost(error, _Broken)
     if not isinstance(error, Exception):
         raise error
     return Failed.of(error, before="no result came back: ")
 
 
-def _lost(error: BaseException | None) -> _Lost:
+def _lost(error: BaseException | None, kind: type[_Lost] = _Lost) -> _Lost:
     message = f"not finished, since the executor broke ({error}); {AGAIN}"
-    return _Lost(type(error).__qualname__, message)
+    return kind(type(error).__qualname__, message)
 
 
 def _is_closed(error: Exception) -> bool:
