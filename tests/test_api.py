@@ -15,7 +15,9 @@ import gausscontrol as gct
 SIGNATURES = {
     # Parameters
     "GaussianTransformer": "A B V b= * k= dt= name=",
-    "GaussianTransformer.from_weights": "W_Q W_K W_V W_O * b_Q= b_V= b_O= A= b= scale= dt=",
+    "GaussianTransformer.from_weights": (
+        "W_Q W_K W_V W_O * b_Q= b_V= b_O= A= b= scale= n_heads= dt="
+    ),
     "GaussianTransformer.attention": "self S",
     "GaussianTransformer.drift": "self S",
     "GaussianTransformer.transform": "self R",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gausscontrol as gct
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.model.heads import DenseHeads, FactoredHeads
 from gausscontrol.model.parameters import (
@@ -315,3 +316,20 @@ def test_read_weights_gives_heads_tilts_and_bias():
     heads, k, bias = read_weights(**kept, scale=1.0)
     assert isinstance(heads, FactoredHeads)
     assert (heads.n_heads, heads.dim, k.shape, bias.shape) == (3, 4, (3, 4), (4,))
+
+
+def test_heads_side_by_side_are_split():
+    rng = np.random.default_rng(0)
+    Q, K, U = rng.normal(size=(3, 6, 4))
+    O, b_Q, b_V = rng.normal(size=(4, 6)), rng.normal(size=6), rng.normal(size=6)
+    split = gct.GaussianTransformer.from_weights(
+        *(W.reshape(3, 2, 4) for W in (Q, K, U)),
+        O.reshape(4, 3, 2).transpose(1, 0, 2),
+        b_Q=b_Q.reshape(3, 2),
+        b_V=b_V.reshape(3, 2),
+    )
+    assert gct.GaussianTransformer.from_weights(Q, K, U, O, b_Q=b_Q, b_V=b_V, n_heads=3) == split
+    with pytest.raises(gct.ShapeError, match=r"W_Q: expected shape \(h dk, d\) with h = 4"):
+        gct.GaussianTransformer.from_weights(Q, K, U, O, n_heads=4)
+    with pytest.raises(gct.ParameterError, match="n_heads: expected a positive integer, found 0"):
+        gct.GaussianTransformer.from_weights(Q, K, U, O, n_heads=0)

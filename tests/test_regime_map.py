@@ -1,5 +1,6 @@
 """Maps of regimes: cells, hatches, boundaries, what is read, bad input."""
 
+import sys
 import warnings
 
 import control as ct
@@ -22,7 +23,8 @@ GRID = {"a": AXIS, "vb": AXIS}
 
 @pytest.fixture(autouse=True)
 def _figures_in_memory(monkeypatch):
-    monkeypatch.setattr("gausscontrol.plots.regime_map.FINE", 21)
+    # The module, which is called as the function in it is.
+    monkeypatch.setattr(sys.modules[regime_map.__module__], "FINE", 21)
     backend = mpl.get_backend()
     plt.switch_backend("Agg")
     yield

@@ -94,6 +94,28 @@ def test_the_sign_of_the_gain_is_exact():
     assert (huge.regime, huge.gain, huge.equilibrium) == ("globally stable", -np.inf, 0.0)
 
 
+def test_numbers_beyond_the_range_of_floats():
+    def said(a, B, V):
+        return scalar_regime(gct.GaussianTransformer(a, B, V))
+
+    low = said(-1e-200, 1.0, 1e200)
+    assert (low.threshold, low.regime) == (0.0, "blow-up")
+    assert low.statement == (
+        "every variance above one that is positive and beyond the range of floats "
+        "(below 5e-324 [x]^2) escapes to infinity at a finite depth, and every one below tends to "
+        "zero"
+    )
+    high = said(-1e200, 1.0, 1e-200)
+    assert high.threshold == np.inf
+    assert "finite and beyond the range of floats (above 1.8e308 [x]^2) escapes" in high.statement
+    assert "tends to one that is finite and beyond" in said(1e200, 1.0, -1e-200).statement
+    assert "tends to one that is positive and beyond" in said(1e-200, 1.0, -1e200).statement
+    assert "gain g  inf (beyond the range of floats)" in str(said(-1.0, 1e200, 1e200))
+    assert "gain g  below 0 (within the smallest float of it)" in str(said(0.0, 1e-200, -1e-200))
+    assert "gain g  above 0 (within" in str(said(0.0, 1e-200, 1e-200))
+    assert "gain g  0 per" in str(said(-1.0, 1.0, 0.0))
+
+
 def test_factored_heads():
     W_Q, W_K, W_V, W_O = np.array([0.5, -2.0, 1.5, 1.0]).reshape(4, 1, 1, 1)
     model = gct.GaussianTransformer.from_weights(W_Q, W_K, W_V, W_O, A=[[1.0]], scale=1.0)

@@ -654,7 +654,7 @@ def test_every_byte_of_a_line_counts(tmp_path):
         damaged = bytearray(whole)
         damaged[place] ^= 1
         file.write_bytes(damaged)
-        with pytest.raises(gct.ParameterError, match="line [23] .* is damaged"):
+        with pytest.raises(gct.ParameterError, match=r"line [23] .* is damaged"):
             sweep(functions.square, [3], resume=file)
 
 
@@ -686,7 +686,7 @@ def test_functions_of_one_name_that_hold_other_things(tmp_path):
 def test_functions_without_identity(tmp_path, name):
     opaque = functions.Opaque()
     given = {"opaque": opaque, "method": opaque.call, "closure": lambda x: opaque(x)}[name]
-    with pytest.raises(gct.ParameterError, match="resume: expected .*use a function of a module"):
+    with pytest.raises(gct.ParameterError, match=r"resume: expected .*use a function of a module"):
         sweep(given, [1], resume=tmp_path / "file")
     assert sweep(given, [1]).values == (1,)
 
@@ -857,9 +857,9 @@ def test_a_value_without_end_is_refused(tmp_path):
     endless = []
     endless.append(endless)
     GIVEN["value"] = endless
-    with pytest.raises(gct.ParameterError, match="at item 0, .* nestings"):
+    with pytest.raises(gct.ParameterError, match=r"at item 0, .* nestings"):
         sweep(give, [0], resume=tmp_path / "file")
-    with pytest.raises(gct.ParameterError, match="function: expected .* nestings"):
+    with pytest.raises(gct.ParameterError, match=r"function: expected .* nestings"):
         sweep(lambda x: endless, [0], resume=tmp_path / "file")
 
 
@@ -1076,7 +1076,7 @@ def test_masked_values_are_missing():
 
 
 @pytest.mark.parametrize(
-    "values", [[2**53 + 1, 0.5], [2**63, -1], [2**53 + 1, None], [2**64, 1], [2**53 + 1, 1j]]
+    "values", [[2**53 + 1, 0.5], [2**63 + 1, -1], [2**53 + 1, None], [2**64, 1], [2**53 + 1, 1j]]
 )
 def test_integers_that_no_float_equals_stay(values):
     GIVEN["value"] = values

@@ -796,3 +796,12 @@ def test_tokens_of_another_dimension():
         layer.raw(np.zeros((4, 7)))
     with pytest.raises(gct.ShapeError, match="expected shape"):
         layer.attention(np.zeros((4, 7)))
+
+
+def test_names_of_an_architecture_with_arrays_missing_say_which():
+    stem = "encoder.layer.0.attention.self."
+    arrays = {f"{stem}{name}.weight": np.eye(8) for name in ("query", "key", "value")}
+    with pytest.raises(
+        gct.ParameterError, match=r"those of bert, found no .*output\.dense\.weight"
+    ):
+        read_layers(arrays, n_heads=2)

@@ -7,6 +7,7 @@ Weights of an attention block become heads, tilts and a bias:
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,14 @@ from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_vector
 from gausscontrol.model.heads import FactoredHeads
 
-__all__ = ["read_heads", "read_label", "read_layer_depth", "read_tilts", "read_weights"]
+__all__ = [
+    "read_heads",
+    "read_label",
+    "read_layer_depth",
+    "read_tilts",
+    "read_weights",
+    "split_heads",
+]
 
 
 def read_heads(value: ArrayLike, name: str, dim: int) -> np.ndarray:
@@ -102,6 +110,29 @@ def read_weights(
                 "scale the weights down"
             )
     return FactoredHeads(O, U, K, Q), k, bias
+
+
+def split_heads(value: ArrayLike | None, name: str, n_heads: Any, *, columns: bool = False):
+    """Return weights or biases of heads that stand side by side, as frameworks store them.
+
+    The rows (the columns, for an output projection) of one head come after those of another.
+    """
+    if value is None:
+        return None
+    if not isinstance(n_heads, Integral) or isinstance(n_heads, bool) or n_heads < 1:
+        raise ParameterError(f"n_heads: expected a positive integer, found {n_heads!r}")
+    array = real_array(value, name)
+    wanted = 1 if name.startswith("b_") else 2
+    axis = 1 if columns else 0
+    if array.ndim != wanted or array.shape[axis] % n_heads:
+        shape = "(h dk,)" if wanted == 1 else "(d, h dv)" if columns else "(h dk, d)"
+        raise ShapeError(
+            f"{name}: expected shape {shape} with h = {n_heads}, found shape {array.shape}; "
+            "leave n_heads out if heads have an axis of their own"
+        )
+    if columns:
+        return array.reshape(len(array), n_heads, -1).transpose(1, 0, 2)
+    return array.reshape(n_heads, -1, *array.shape[1:])
 
 
 def _scale(value: Any) -> float:

@@ -24,6 +24,7 @@ from gausscontrol.model.parameters import (
     read_layer_depth,
     read_tilts,
     read_weights,
+    split_heads,
 )
 
 __all__ = ["GaussianTransformer"]
@@ -135,6 +136,7 @@ class GaussianTransformer:
         A: ArrayLike | None = None,
         b: ArrayLike | None = None,
         scale: float | None = None,
+        n_heads: int | None = None,
         dt: float = 0,
         name: str | None = None,
     ) -> GaussianTransformer:
@@ -164,6 +166,9 @@ class GaussianTransformer:
             Feed-forward bias, zero by default. [x/t]
         scale : float, optional
             Logit scale s, 1/sqrt(dk) by default.
+        n_heads : int, optional
+            Says that the heads stand side by side, as frameworks store them: W_Q, W_K and W_V are
+            (h dk, d), W_O is (d, h dv), b_Q and b_V are (h dk,).
         dt : float, optional
             0 for continuous depth, the depth of one layer otherwise. [t]
         name : str, optional
@@ -181,9 +186,8 @@ class GaussianTransformer:
         Notes
         -----
         Theory 1.3. Layer-norm gains and LayerScale can be folded into the weights beforehand; the
-        normalisation itself cannot. A two-dimensional array counts as one head: the (d, d) weights
-        of h heads that frameworks store side by side become W_Q.reshape(h, dk, d) and
-        W_O.reshape(d, h, dk).transpose(1, 0, 2) first.
+        normalisation itself cannot. Without `n_heads` a two-dimensional array counts as one head,
+        which the (d, d) weights of h heads that stand side by side cannot be told from.
 
         Examples
         --------
@@ -194,6 +198,18 @@ class GaussianTransformer:
         >>> bool(np.allclose(model.V.sum(axis=0), np.eye(4)))
         True
         """
+        if n_heads is not None:
+            W_Q, W_K, W_V, b_Q, b_V = (
+                split_heads(value, name, n_heads)
+                for value, name in (
+                    (W_Q, "W_Q"),
+                    (W_K, "W_K"),
+                    (W_V, "W_V"),
+                    (b_Q, "b_Q"),
+                    (b_V, "b_V"),
+                )
+            )
+            W_O = split_heads(W_O, "W_O", n_heads, columns=True)
         heads, k, bias = read_weights(W_Q, W_K, W_V, W_O, b_Q=b_Q, b_V=b_V, b_O=b_O, scale=scale)
         dim = heads.dim
         matrix = np.zeros((dim, dim)) if A is None else real_matrix(A, "A", (dim, dim))

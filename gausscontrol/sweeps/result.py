@@ -270,7 +270,7 @@ def _unmasked(part: Any) -> Any:
     if not np.ma.getmaskarray(part).any():
         return part.data
     if part.dtype.kind not in "iufc":
-        return part.astype(object).filled(None)
+        return np.where(np.ma.getmaskarray(part), None, part.data.astype(object))
     return part.astype(np.result_type(part.dtype, np.float16)).filled(np.nan)
 
 

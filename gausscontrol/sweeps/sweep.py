@@ -90,8 +90,19 @@ def sweep(
     The file is text, a line of JSON for each item, and is never unpickled. It holds numbers, text,
     None, NumPy arrays, models, and lists, tuples, dicts, dataclasses and namedtuples of these. All
     come back exactly, with the last two as dicts, scalars of NumPy as Python's, and a
-    `Classification` as a `Verdict`. A later result that it cannot hold is a failed item. Two
-    functions of one qualified name are not told apart.
+    `Classification` as a `Verdict`. A later result that it cannot hold is a failed item. Each line
+    has a checksum.
+
+    A file belongs to a function by its qualified name, and by what it holds: arguments that are
+    fixed, the object of a method, enclosing variables and defaults, and the body of one that is
+    not found under its name. What holds anything but numbers, text, arrays, models, dataclasses
+    and functions cannot be told from others, and is refused with `resume`.
+
+    Items that were with an executor when it broke are noted in the file. The next call sends them
+    after all others and one at a time, so that one that kills its worker stops no other for long.
+
+    Each item receives copies of its arguments, so that a function that changes them changes
+    neither `points` nor other items; what cannot be copied, and models, are passed as they are.
 
     Examples
     --------

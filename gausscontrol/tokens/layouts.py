@@ -131,6 +131,14 @@ def raw_layers(
         if stems:
             check_settings(config, architecture, layout.kinds, len(stems))
             return architecture, [_layer(_Reader(tensors, stem, layout), config) for stem in stems]
+    for architecture, layout in LAYOUTS.items():
+        missing = _missing(tensors, layout)
+        if missing:
+            raise ParameterError(
+                f"source: expected whole layers, with norms and feed-forward part; the names are "
+                f"those of {architecture}, found no {missing}; pass attention alone to "
+                "GaussianTransformer.from_weights"
+            )
     found = f"{', '.join(sorted(tensors)[:3])}, ..." if tensors else "no arrays"
     raise ParameterError(
         f"source: expected weights named as in {', '.join(LAYOUTS)}, found {found}; rename the "
@@ -146,6 +154,20 @@ def _check_names(tensors: Mapping[str, Any]) -> None:
                 f"source: expected names of arrays, found {name!r}; pass them as in "
                 "{'encoder.layer.0.attention.self.query.weight': array, ...}"
             )
+
+
+def _missing(tensors: Mapping[str, Any], layout: Layout) -> str | None:
+    """Return the first array that a layer with this layout's queries lacks, if there is one."""
+    weight, _, gain = _suffixes(layout)
+    query = layout.query + weight
+    others = [name + weight for name in (layout.output, layout.inner, layout.outer)]
+    others += [name + gain for name in layout.norms]
+    pattern = re.compile(rf"((?:.*\.)?{layout.prefix}\d+\.){re.escape(query)}")
+    for match in filter(None, map(pattern.fullmatch, sorted(tensors))):
+        lacking = [match[1] + tail for tail in others if match[1] + tail not in tensors]
+        if lacking:
+            return lacking[0]
+    return None
 
 
 def _stems(tensors: Mapping[str, Any], layout: Layout) -> list[str]:
