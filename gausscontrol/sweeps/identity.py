@@ -83,7 +83,7 @@ def _held(function: Any, within: tuple) -> Any:
         cells = [_cell(cell, within) for cell in function.__closure__ or ()]
         defaults = [function.__defaults__, function.__kwdefaults__]
         return [cells, _record(defaults, within), _body(function.__code__)]
-    if dataclasses.is_dataclass(function):
+    if dataclasses.is_dataclass(function) and not isinstance(function, type):
         return _record(function, within)
     raise ParameterError(
         f"expected a function that its name identifies, found a {type(function).__qualname__}, "
