@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "example_gallery",
+    "short_tables",
     "theory_links",
 ]
 exclude_patterns = ["_build", "_extensions", "gallery/figures", "gallery/made"]

@@ -366,7 +366,7 @@ def test_stack_report_has_a_row_for_each_layer(run, tmp_path):
     assert "Observed along trajectories, not certified: from mu = mu*" in text
     assert "Not drawn: spectrum.png, a stack acts once" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ellipses.png", "moments.png"]
-    assert max(map(len, out.splitlines()[1:])) <= 80
+    assert max(len(line) for line in out.splitlines() if str(tmp_path.parent) not in line) <= 80
 
 
 def test_stack_json(run):
@@ -417,7 +417,7 @@ def test_simulate_writes_the_trajectory_of_the_library(run, tmp_path):
         path = tmp_path / name
         code, out, err = run(LOCAL, *options, "--output", path, command="simulate")
         assert (code, err) == (0, [])
-        assert f"Wrote {path}" in out
+        assert f"Wrote {path}" in " ".join(out.split())
         assert max(len(line) for line in out.splitlines() if name not in line) <= 80
     archive = np.load(tmp_path / "run.npz")
     np.testing.assert_array_equal(archive["t"], expected.t)

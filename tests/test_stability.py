@@ -278,8 +278,9 @@ def test_large_models_are_certified_matrix_free(dim):
     E = Z + Z.transpose(0, 2, 1)
     q = np.einsum("nij,nij->n", E, white.V[0] @ E @ white.B[0]) / np.square(E).sum(axis=(1, 2))
     assert (q < -certificate.margin).all()
-    with pytest.raises(NotCertified, match="more than"):
-        gct.certify_local_stability(model, S)
+    local = gct.certify_local_stability(model, S)
+    assert local.margin > 0
+    assert local.lyapunov_matrix is None
 
 
 # -- the Riccati criterion ------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Sweeps: every executor, nothing lost, seeds of their own, results with labels."""
 
 import errno
+import gc
 import json
 import multiprocessing
 import os
@@ -50,6 +51,7 @@ def _cluster():
     with warnings.catch_warnings():
         # What the machine's own network and ports make of it is not tested here.
         warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", ResourceWarning)
         from dask.distributed import Client, LocalCluster
 
         cluster = LocalCluster(
@@ -57,6 +59,7 @@ def _cluster():
             silence_logs=50,
         )  # fmt: skip
         client = Client(cluster)
+        gc.collect()  # sockets that its start leaves to the collector
     yield client
     client.close()
     cluster.close()

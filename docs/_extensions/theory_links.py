@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from pages_from_text import CITATION, NUMBER, link_citations
-from sphinx.ext.autosummary import Autosummary
 
 import gausscontrol
 
@@ -122,21 +121,8 @@ def prepare_docstring(app, what, name, obj, options, lines) -> None:
         lines += ["", ".. rst-class:: in-gallery", "", f"In the gallery: {shown}", ""]
 
 
-class ShortAutosummary(Autosummary):
-    """A table of names without that of the package, which narrow screens have no room for."""
-
-    def get_items(self, names: list[str]) -> list[tuple]:
-        """Return names as shown, signatures, summaries and full names."""
-        return [
-            (shown.removeprefix("gausscontrol."), *rest)
-            for shown, *rest in super().get_items(names)
-        ]
-
-
 def setup(app) -> dict:
     """Register what is done to docstrings and to the pages of the theory."""
     app.connect("autodoc-process-docstring", prepare_docstring)
     app.connect("source-read", add_users)
-    app.setup_extension("sphinx.ext.autosummary")
-    app.add_directive("autosummary", ShortAutosummary, override=True)
     return {"parallel_read_safe": True}
