@@ -6,7 +6,7 @@ import datetime
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -31,18 +31,24 @@ TITLES = {
 PACKAGES = ("gausscontrol", "control", "numpy", "scipy", "slycot", "cvxpy", "jax", "diffrax")
 
 
-def write(tables: Mapping[str, Iterable[Row]], minutes: float) -> None:
+def write(
+    tables: Mapping[str, Iterable[Row]], minutes: float, left_out: Sequence[str] = ()
+) -> None:
     """Write the table and the picture where the documentation includes them."""
-    (DOCS / "benchmarks_table.txt").write_text(text(tables, minutes))
+    (DOCS / "benchmarks_table.txt").write_text(text(tables, minutes, left_out))
     with mpl.rc_context({"svg.hashsalt": "gausscontrol", "svg.fonttype": "none"}):
         picture(curves()).savefig(DOCS / "_static" / "benchmarks_cost.svg", metadata={"Date": None})
 
 
-def text(tables: Mapping[str, Iterable[Row]], minutes: float) -> str:
+def text(
+    tables: Mapping[str, Iterable[Row]], minutes: float, left_out: Sequence[str] = ()
+) -> str:
     """Return the tables as reStructuredText, one under each of `TITLES`."""
     today = datetime.date.today().isoformat()
     parts = [f"Measured {today}, in a run of {minutes:.0f} minutes, on", ""]
     parts += [f"* {line}" for line in machine()]
+    if left_out:
+        parts += ["", f"Rows left out of this run: {', '.join(left_out)}."]
     for name, rows in tables.items():
         if name in TITLES:
             parts += ["", TITLES[name], "^" * len(TITLES[name]), "", *_header()]

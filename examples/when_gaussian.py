@@ -60,9 +60,10 @@ def update_error(moved: np.ndarray, expected: np.ndarray, start: np.ndarray) -> 
 
 
 def progress(text: str) -> None:
-    """Say on standard error what is being computed."""
-    end = "" if text else "\r"
-    print(f"\r{text:<60}", end=end, file=sys.stderr, flush=True)
+    """Say on standard error what is being computed, where that is a terminal."""
+    if sys.stderr.isatty():
+        end = "" if text else "\r"
+        print(f"\r{text:<60}", end=end, file=sys.stderr, flush=True)
 
 
 # -- input scale and N ----------------------------------------------------------------------------
