@@ -40,9 +40,7 @@ def write(
         picture(curves()).savefig(DOCS / "_static" / "benchmarks_cost.svg", metadata={"Date": None})
 
 
-def text(
-    tables: Mapping[str, Iterable[Row]], minutes: float, left_out: Sequence[str] = ()
-) -> str:
+def text(tables: Mapping[str, Iterable[Row]], minutes: float, left_out: Sequence[str] = ()) -> str:
     """Return the tables as reStructuredText, one under each of `TITLES`."""
     today = datetime.date.today().isoformat()
     parts = [f"Measured {today}, in a run of {minutes:.0f} minutes, on", ""]
