@@ -13,6 +13,8 @@ propagator of the linearisation certifies that the equilibrium attracts locally.
 
     python examples/large_layers.py --weights DIR      MiniLM too, see pretrained_weights.py
     python examples/large_layers.py --quick            one small layer of each kind, in seconds
+
+--plots DIR draws the poles of the planted layers' means, and the covariance abscissa of every row.
 """
 
 import argparse
@@ -20,14 +22,18 @@ import importlib.util
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 import gausscontrol as gct
 
 QUICK = ("--quick",)
 TOKENS = 1024
+ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "fontsize": "small"}
 WIDTH = (26, 13, 22, 10, 10, 28, 8, 8)
 
 
@@ -67,7 +73,7 @@ def parts(layer, tokens):
 
 
 def show_layer(name, part, model):
-    """Classify one layer and print its row; return the reasons."""
+    """Classify one layer and print its row; return the reasons, and what a figure shows of it."""
     start = time.perf_counter()
     found = gct.classify(model, sdp=False)
     equilibrium = found.equilibria[0] if found.equilibria else None
@@ -75,7 +81,9 @@ def show_layer(name, part, model):
     form = "" if found.equilibrium is None else margin(model, found.equilibrium)
     row(name, part, *spectrum, form, found.regime, time.perf_counter() - start)
     reasons = [found.no_equilibrium] if found.no_equilibrium else []
-    return reasons + [f"not {regime}: {error}" for regime, error in found.refused.items()]
+    reasons += [f"not {regime}: {error}" for regime, error in found.refused.items()]
+    abscissa = None if equilibrium is None else equilibrium.covariance_abscissa
+    return reasons, (f"{name}, {part}", abscissa, found.regime, found.certificate is not None)
 
 
 def describe(equilibrium):
@@ -115,7 +123,10 @@ def planted(dim, n_heads, width, seed=0):
 
 
 def show_planted(dim, n_heads, width, certify):
-    """Solve a planted model from a wrong guess, certify what is found, and print the row."""
+    """Solve a planted model from a wrong guess, certify what is found, and print the row.
+
+    Return what a figure shows: the row, and the poles of the mean.
+    """
     model, Sigma = planted(dim, n_heads, width)
     start = time.perf_counter()
     found = gct.find_equilibrium(model, 1.05 * Sigma)
@@ -131,7 +142,10 @@ def show_planted(dim, n_heads, width, certify):
         f"{type(certificate).__name__}, {certificate.method}",
         time.perf_counter() - start,
     )
-    return certificate
+    # The mean moves by A + V Sigma B + V, of all heads.
+    poles = np.linalg.eigvals(model.drift(found.covariance) + model.V.sum(axis=0))
+    regime = type(certificate).__name__
+    return (f"planted {dim}, {n_heads} x {width}", found.covariance_abscissa, regime, True), poles
 
 
 # -- the table ------------------------------------------------------------------------------------
@@ -145,23 +159,57 @@ def row(*cells):
     sys.stdout.flush()
 
 
+def draw(rows, planted):
+    """Draw the mean poles of planted layers, and the abscissa of the best point of every row."""
+    figure = Figure(figsize=(9.6, max(3.8, 2.0 + 0.3 * len(rows))), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    styles = (("#0072B2", "o"), ("#D55E00", "x"))
+    for (name, poles), (color, marker) in zip(planted.items(), styles, strict=True):
+        style = {"marker": marker, "markerfacecolor": "none", "markersize": 5}
+        left.plot(poles.real, poles.imag, linestyle="none", color=color, label=name, **style)
+    left.axvline(0, color="0.4", linewidth=1, linestyle=":")
+    left.set(xlabel="real part [1/t]", ylabel="imaginary part [1/t]")
+    left.legend(title="Poles of the mean, planted layers", **ABOVE)
+    labels = []
+    for place, (name, abscissa, regime, certified) in enumerate(rows):
+        labels.append(f"{name}\n{regime}")
+        if abscissa is not None:
+            face = "#0072B2" if certified else "none"
+            right.plot(abscissa, place, "o", color="#0072B2", markerfacecolor=face)
+    right.plot([], [], "o", color="#0072B2", label="certified")
+    right.plot([], [], "o", color="#0072B2", markerfacecolor="none", label="not certified")
+    right.axvline(0, color="0.4", linewidth=1, linestyle=":")
+    right.set_yticks(range(len(rows)), labels, fontsize="small")
+    right.set(ylim=(len(rows) - 0.5, -0.5), xlabel="covariance abscissa [1/t]")
+    right.xaxis.set_major_locator(MaxNLocator(5))
+    right.legend(title="Equilibria found", **ABOVE)
+    for axis in (left, right):
+        axis.grid(True, alpha=0.3, linewidth=0.6)
+    return figure
+
+
 def main(arguments=QUICK):
     """Print one row for every layer and every planted model, then the reasons."""
     parser = argparse.ArgumentParser(description="Large layers")
     parser.add_argument("--quick", action="store_true", help="small models only, in seconds")
     parser.add_argument("--weights", metavar="DIR", help="folder of downloaded weights")
+    parser.add_argument("--plots", metavar="DIR", type=Path, help="folder for the figure")
     chosen = parser.parse_args(arguments)
     print("layer                     feed-forward equilibrium           abscissa  form", end="")
     print("      verdict or certificate      s       MiB")
     sizes = ((40, 4, 30), (34, 4, 12)) if chosen.quick else ((384, 12, 128), (128, 4, 32))
-    show_planted(*sizes[0], lambda m, e: gct.certify_global_stability(m, e, method="form"))
-    show_planted(*sizes[1], gct.certify_local_stability)
-    reasons = {}
+    rows, planted_poles, reasons = [], {}, {}
+    kinds = (partial(gct.certify_global_stability, method="form"), gct.certify_local_stability)
+    for size, certify in zip(sizes, kinds, strict=True):
+        shown, poles = show_planted(*size, certify)
+        rows.append(shown)
+        planted_poles[shown[0]] = poles
     for name, layers, tokens in trained(chosen.weights):
         for number, layer in enumerate(layers[:1] if chosen.quick else layers):
             for part, model in parts(layer, tokens):
                 label = f"{name} layer {number}"
-                reasons[label, part] = show_layer(label, part, model)
+                reasons[label, part], shown = show_layer(label, part, model)
+                rows.append(shown)
                 if chosen.quick:
                     break
             tokens = layer.raw(tokens)
@@ -169,6 +217,11 @@ def main(arguments=QUICK):
         print(f"\n{label}, {part}")
         for line in lines:
             print(f"  {line}")
+    if chosen.plots is not None:
+        chosen.plots.mkdir(parents=True, exist_ok=True)
+        path = chosen.plots / "large_layers.png"
+        draw(rows, planted_poles).savefig(path, dpi=150)
+        print(f"\nwrote {path}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ checks them and unpacks the weights:
     python examples/pretrained_weights.py --download DIR      fetch, then print all three
     python examples/pretrained_weights.py --weights DIR       print what was fetched before
 
-`--quick` compares the first layer of each model only. There is nothing to draw.
+`--quick` compares the first layer of each model only. --plots DIR draws what was read of each first
+layer: how the singular values of B and V of every head end at its width, and attention by B, V and
+k over that by the raw weights.
 """
 
 import argparse
@@ -22,6 +24,8 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
 
 import gausscontrol as gct
 from gausscontrol.tokens.attention import softmax_attention
@@ -101,12 +105,54 @@ def models(folder):
     )
 
 
-def largest_difference(layer, count=300):
-    """Return how far attention by B, V, k is from that by the raw weights, and the size of it."""
+def both_attentions(layer, count=300):
+    """Return attention by B, V and k, and that by the raw weights, of the same tokens."""
     tokens = np.random.default_rng(0).standard_normal((count, layer.model.dim)) / 2
     by_heads = softmax_attention(layer.model.heads, layer.model.k, tokens) + layer.model.b
-    by_weights = layer.attention(tokens)
+    return by_heads, layer.attention(tokens)
+
+
+def largest_difference(layer):
+    """Return how far both attentions are apart, and how large they are."""
+    by_heads, by_weights = both_attentions(layer)
     return np.abs(by_heads - by_weights).max(), np.abs(by_weights).max()
+
+
+def draw(layers):
+    """Draw singular values of the heads, and both attentions, of one layer of every model."""
+    figure = Figure(figsize=(9.6, 3.9 * len(layers)), layout="constrained")
+    for (name, layer), (left, right) in zip(
+        layers.items(), figure.subplots(len(layers), 2, squeeze=False), strict=True
+    ):
+        draw_heads(left, layer.model)
+        left.set_title(f"Heads of {name}, layer 0", fontsize="medium")
+        by_heads, by_weights = both_attentions(layer, count=30)
+        ends = [by_weights.min(), by_weights.max()]
+        right.plot(ends, ends, color="0.4", linewidth=1, label="equal")
+        style = {"markersize": 3, "alpha": 0.4, "color": "#D55E00", "markeredgewidth": 0}
+        right.plot(by_weights.ravel(), by_heads.ravel(), "o", label="entries, 30 tokens", **style)
+        right.set(xlabel="attention by the raw weights [x/t]", ylabel="by B, V and k [x/t]")
+        right.set_title(
+            f"Apart by {np.abs(by_heads - by_weights).max():.0e} [x/t]", fontsize="medium"
+        )
+        for axis in (left, right):
+            axis.grid(True, alpha=0.3, linewidth=0.6)
+            axis.legend(fontsize="small")
+    return figure
+
+
+def draw_heads(axis, model):
+    """Draw the singular values of B and V of every head, over the largest of each."""
+    shades = colormaps["viridis"](np.linspace(0, 0.85, model.n_heads))
+    for key, style in (("B", "-"), ("V", "--")):
+        for n, (head, shade) in enumerate(zip(getattr(model, key), shades, strict=True)):
+            values = np.linalg.svd(head, compute_uv=False)
+            # What is below this is rounding: the head has no more directions.
+            values = values[values > 1e-9 * values[0]]
+            label = f"{key} of {model.n_heads} heads" if n == 0 else None
+            place = np.arange(1, values.size + 1)
+            axis.semilogy(place, values / values[0], style, color=shade, linewidth=1.2, label=label)
+    axis.set(xlabel=f"singular value, of {model.dim}", ylabel="over the largest", xlim=(0, None))
 
 
 def main(arguments=("--quick",)):
@@ -115,19 +161,27 @@ def main(arguments=("--quick",)):
     parser.add_argument("--quick", action="store_true", help="compare first layers only")
     parser.add_argument("--weights", metavar="DIR", type=Path, help="folder of downloaded weights")
     parser.add_argument("--download", metavar="DIR", type=Path, help="fetch the weights into DIR")
+    parser.add_argument("--plots", metavar="DIR", type=Path, help="folder for the figure")
     chosen = parser.parse_args(arguments)
     if chosen.download is not None:
         download(chosen.download)
     folder = chosen.weights or chosen.download
+    first = {}
     for name, path, options in models(folder):
         layers = gct.tokens.read_layers(path, **options)
         print(f"{name}\n{layers[0]}")
+        first[name.partition(",")[0]] = layers[0]
         compared = layers[:1] if chosen.quick else layers
         difference, size = max(map(largest_difference, compared))
         which = "layer 0" if chosen.quick else "worst layer"
         print(f"  B, V, k against raw weights: {difference:.1e} of {size:.2f}, {which}\n")
     if folder is None:
         print("MiniLM and a vision transformer: --download DIR (174 MB)")
+    if chosen.plots is not None:
+        chosen.plots.mkdir(parents=True, exist_ok=True)
+        path = chosen.plots / "pretrained_weights.png"
+        draw(first).savefig(path, dpi=150)
+        print(f"wrote {path}")
 
 
 if __name__ == "__main__":

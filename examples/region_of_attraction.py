@@ -65,7 +65,7 @@ def main(plots: str | None = None) -> None:
         folder = Path(plots)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "region.png"
-        plot = gct.region_plot(region, limits=[[0, 4], [0, 4]])
+        plot = gct.region_plot(region)
         plot.figure.savefig(path, dpi=150)
         print(f"wrote {path}")
 

@@ -21,8 +21,10 @@ __all__ = [
     "LARGEST",
     "Markup",
     "Report",
+    "html_columns",
     "html_matrix",
     "html_table",
+    "html_text",
     "latex_matrix",
     "latex_table",
     "latex_text",
@@ -35,11 +37,12 @@ LARGEST = 6
 ROW = re.compile(r"  (\S(?: ?\S)*) {2,}(\S(?: ?\S)*)")
 # Pages without a doctype would give tables a colour and a size of their own.
 OWN = "color: inherit; font-size: inherit"
-LEFT = "text-align: left; vertical-align: top"
+LEFT = "text-align: left; vertical-align: top; padding: 0.1em 1em 0.1em 0"
 BRACKETS = (
     f"{OWN}; border-collapse: collapse; display: inline-table; margin: 0; "
     "border: solid currentColor; border-width: 0 1px; border-radius: 4px"
 )
+HEAD = f"{LEFT}; border-bottom: 1px solid currentColor"
 ENTRY = "text-align: right; padding: 0 0.4em; background: none; border: 0"
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -130,15 +133,57 @@ def html_table(heading: str, rows: Iterable[tuple[str | None, str]]) -> str:
     """
     lines = []
     for label, value in rows:
-        cell = value if isinstance(value, Markup) else html.escape(value)
+        cell = html_text(value)
         if label is None:
             pre = f"{LEFT}; white-space: pre-wrap"
             lines.append(f'<tr><td colspan="2" style="{pre}">{cell}</td></tr>')
         else:
-            name = html.escape(label)
+            name = html_text(label)
             lines.append(f'<tr><th style="{LEFT}">{name}</th><td style="{LEFT}">{cell}</td></tr>')
     table = "\n".join([f'<table style="{OWN}">', *lines, "</table>"]) if lines else ""
-    return f"<div><strong>{html.escape(heading)}</strong>{table}</div>"
+    return f"<div><strong>{html_text(heading)}</strong>{table}</div>"
+
+
+def html_columns(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """Return a table whose columns have names.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Words.
+    rows : iterable of sequences of str
+        A cell for each column: words, or `Markup`.
+
+    Returns
+    -------
+    Markup
+
+    Examples
+    --------
+    >>> print(html_columns(("rank", "word"), [("2", "a < b")]))
+    <table style="...">
+    <tr><th style="...">rank</th><th style="...">word</th></tr>
+    <tr><td style="...">2</td><td style="...">a &lt; b</td></tr>
+    </table>
+    """
+    lines = ["".join(f'<th style="{HEAD}">{html_text(name)}</th>' for name in names)]
+    lines += ["".join(f'<td style="{LEFT}">{html_text(cell)}</td>' for cell in row) for row in rows]
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    return Markup(f'<table style="{OWN}">\n{body}\n</table>')
+
+
+def html_text(words: str) -> Markup:
+    """Return words escaped for HTML, and `Markup` as it is.
+
+    Parameters
+    ----------
+    words : str
+
+    Returns
+    -------
+    Markup
+    """
+    return words if isinstance(words, Markup) else Markup(html.escape(words))
 
 
 def html_matrix(matrix: np.ndarray) -> Markup:

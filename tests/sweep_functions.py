@@ -1,14 +1,28 @@
-"""What the tests sweep over: importable by name, so that other processes can run it."""
+"""What the tests of sweeps share: functions to sweep over, and what runs them or reads their files.
 
+The functions are importable by name, so that other processes can run them.
+"""
+
+import json
+import multiprocessing
 import os
 import signal
 import sys
+import zlib
+from collections import Counter
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 import gausscontrol as gct
+
+METHODS = multiprocessing.get_all_start_methods()
+GIVEN = {"value": None}
+
+
+# -- functions ------------------------------------------------------------------------------------
 
 
 class Unreturnable(Exception):
@@ -114,3 +128,58 @@ def regime(a, v):
 
 def table(x):
     return {"half": x / 2, "row": np.arange(3) * x, "name": f"n{x}"}
+
+
+def give(x):
+    """Return what a test wants to be returned: it holds nothing itself."""
+    return 1.0 if x == 2 else GIVEN["value"]
+
+
+def pick(x):
+    return GIVEN["value"][x]
+
+
+# -- executors ------------------------------------------------------------------------------------
+
+
+def processes(workers=2):
+    # A process with threads must not be forked; the server forks one that has none.
+    context = multiprocessing.get_context("forkserver" if "forkserver" in METHODS else "spawn")
+    if "forkserver" in METHODS:
+        context.set_forkserver_preload(["gausscontrol"])
+    return ProcessPoolExecutor(workers, mp_context=context)
+
+
+class Immediate:
+    """An executor that does its work at once and counts what it holds."""
+
+    def __init__(self, order=1):
+        self.waiting, self.order, self.most = [], order, 0
+
+    def submit(self, function, *args):
+        future = Future()
+        self.waiting.append((future, function, args))
+        self.most = max(self.most, len(self.waiting))
+        if len(self.waiting) >= self.order:
+            for late, call, given_args in reversed(self.waiting):
+                late.set_result(call(*given_args))
+            self.waiting = []
+        return future
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def calls(folder):
+    path = Path(folder) / "calls"
+    return Counter(int(line) for line in path.read_text().split()) if path.exists() else Counter()
+
+
+def lines_of(path):
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def checked(line):
+    """Return a line with the checksum that it would have in a file."""
+    content = line.removesuffix(b"\n")
+    return content[:-1] + b',"crc":"%08x"}\n' % zlib.crc32(content)

@@ -136,7 +136,8 @@ ERRORS = {
 def look_up(name):
     thing = gct
     for part in name.split("."):
-        thing = inspect.getattr_static(thing, part) if inspect.isclass(thing) else vars(thing)[part]
+        static = inspect.isclass(thing)
+        thing = inspect.getattr_static(thing, part) if static else getattr(thing, part)
     return thing.__func__ if isinstance(thing, classmethod) else thing
 
 

@@ -38,12 +38,13 @@ MIXED = gct.GaussianTransformer(
         (two_attractors()[0], "locally stable"),
         (cubic_factor().model, "blow-up"),
         (no_equilibrium().model, "blow-up"),
+        (gct.GaussianTransformer(0 * UNIT, np.diag([1.0, -1.0]), UNIT), "blow-up"),
         (MIXED, "undecided"),
         (gct.GaussianTransformer(np.diag([1.0, 1.0, -1.0]), np.eye(3), -np.eye(3)), "bounded"),
-        (attention_collapse().model, "bounded"),
-        (gct.GaussianTransformer(np.diag([0.0, -1.0]), 0 * UNIT, UNIT), "singular limit"),
+        (attention_collapse().model, "collapse"),
+        (gct.GaussianTransformer(np.diag([0.0, -1.0]), 0 * UNIT, UNIT), "bounded"),
         (gct.GaussianTransformer(UNIT, 0 * UNIT, UNIT), "undecided"),
-        (gct.GaussianTransformer([[0, 1], [-1, 0]], 0 * UNIT, UNIT), "undecided"),
+        (gct.GaussianTransformer([[0, 1], [-1, 0]], 0 * UNIT, UNIT), "bounded"),
     ],
 )
 def test_known_regimes(model, regime):

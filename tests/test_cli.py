@@ -4,10 +4,13 @@ import contextlib
 import dataclasses
 import io
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import matplotlib as mpl
@@ -20,6 +23,7 @@ from problems import cubic_factor, mimetic_clean, no_equilibrium, two_attractors
 import gausscontrol as gct
 from gausscontrol.cli import main
 from gausscontrol.cli.findings import investigate
+from gausscontrol.cli.outputs import write_file
 from gausscontrol.cli.stacks import investigate_stack
 from gausscontrol.plots import PICTURES
 
@@ -162,10 +166,9 @@ def test_noisy_head_is_an_honest_no(run):
     assert "Not certified as blow-up: no growth is verified" in text
     assert "Not certified as bounded: the best P found misses" in text
     assert "Observed along trajectories, not certified: from mu = 0" in text
-    assert "escapes to infinity at depth 1.163" in text
-    assert [line.split(" at depth")[0] for line in err] == [
-        "gausscontrol: warning: the covariance escapes to infinity"
-    ]
+    # Told once, in the report.
+    assert text.count("escapes to infinity at depth 1.163") == 1
+    assert err == []
 
 
 def test_a_proof_that_there_is_none_is_told(run):
@@ -446,13 +449,23 @@ def test_simulate_json_and_starts(run):
         assert report["escape_depth"] is report["output"] is None
 
 
-def test_simulate_warns_of_an_escape(run, tmp_path):
+@pytest.mark.parametrize("dt", [0, 0.1])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_simulate_tells_an_escape_once(run, dt, stacked):
+    model = gct.GaussianTransformer(np.eye(2), np.eye(2), np.eye(2), dt=dt)
+    if stacked:
+        model = gct.LayerStack([model] * 30, np.full(30, dt or 0.1))
+    code, out, err = run(model, "--depth", 3, command="simulate")
+    assert (code, err) == (0, [])
+    assert joined(out).count("escapes to infinity at depth") == 1
+
+
+def test_simulate_ends_before_an_escape(run, tmp_path):
     model = gct.GaussianTransformer(0, 1, 1)
     output = tmp_path / "run.npz"
     code, out, err = run(model, "--depth", 3, "--output", output, command="simulate")
-    assert code == 0
+    assert (code, err) == (0, [])
     assert "escapes to infinity at depth 0.5" in out
-    assert len(err) == 1
     archive = np.load(output)
     assert archive["blow_up_time"] == pytest.approx(0.5)
     assert np.isfinite(archive["covariance"]).all()
@@ -654,13 +667,13 @@ def _refuse(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "required: COMMAND"),
-        (["analyse", "x.mat"], "invalid choice: 'analyse'"),
+        ([], "COMMAND: expected one of analyze, simulate, design, steer, found none"),
+        (["analyse", "x.mat"], "found 'analyse'; did you mean analyze?"),
         (["analyze"], "required: FILE"),
-        (["analyze", "x.mat", "--require", "stable"], "invalid choice: 'stable'"),
-        (["analyze", "x.mat", "--plot-all"], "unrecognized arguments: --plot-all"),
-        (["analyze", "x.mat", "--plots"], "expected one argument"),
-        (["analyze", "x.mat", "y.mat"], "unrecognized arguments: y.mat"),
+        (["analyze", "x.mat", "--require", "stable"], "'bounded', found 'stable'"),
+        (["analyze", "x.mat", "--plot-all"], "unknown option --plot-all"),
+        (["analyze", "x.mat", "--plots"], "--plots: expected a value, found none"),
+        (["analyze", "x.mat", "y.mat"], "expected FILE, found also 'y.mat'"),
     ],
 )
 def test_bad_options(refuse, arguments, says):
@@ -731,13 +744,69 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path, monkeypatch):
         assert main(["analyze", str(path)]) == 0
 
 
-def test_interruption_is_one_line(monkeypatch, capsys):
-    def interrupt(_):
-        raise KeyboardInterrupt
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
 
+
+def test_interruption_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr("gausscontrol.cli.analyze.load_model", interrupt)
     assert main(["analyze", "x.mat"]) == 130
-    assert capsys.readouterr().err == "gausscontrol: interrupted\n"
+    assert capsys.readouterr().err == "gausscontrol: interrupted; nothing was written\n"
+
+
+def test_interruption_says_what_is_kept(monkeypatch, capsys, tmp_path):
+    model, output, folder = tmp_path / "layer.json", tmp_path / "run.csv", tmp_path / "out"
+    gct.save_model(model, STABLE)
+    monkeypatch.setattr("gausscontrol.plots.ellipse_plot", interrupt)
+    options = ["--depth", "1", "--output", output, "--plots", folder]
+    assert main(["simulate", *map(str, [model, *options])]) == 130
+    out, err = capsys.readouterr()
+    moments = folder / "moments.png"
+    assert (out, err) == (
+        "", f"gausscontrol: interrupted; kept {output}, {moments}; the report was not printed\n"
+    )  # fmt: skip
+    assert len(output.read_text().splitlines()) == 202
+    assert [path.name for path in folder.iterdir()] == ["moments.png"]
+    # The next command forgets them.
+    monkeypatch.setattr("gausscontrol.cli.analyze.load_model", interrupt)
+    assert main(["analyze", str(model)]) == 130
+    assert capsys.readouterr().err == "gausscontrol: interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_interrupted_file_is_not_there(monkeypatch, tmp_path, force):
+    path = tmp_path / "run.csv"
+    monkeypatch.setattr("pathlib.Path.open", lambda *_: Interrupted(path, "xb"))
+    monkeypatch.setattr("os.fdopen", lambda handle, mode: Interrupted(handle, mode))
+    with pytest.raises(KeyboardInterrupt):
+        write_file(path, b"t", force)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Interrupted(io.FileIO):
+    def write(self, content):
+        super().write(content[:1])
+        raise KeyboardInterrupt
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_ctrl_c_leaves_with_130_and_no_traceback(tmp_path):
+    # The command reads its model from a pipe, and waits there when the signal comes.
+    pipe = tmp_path / "layer.json"
+    os.mkfifo(pipe)
+    program = "import sys; from gausscontrol.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "analyze", str(pipe)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        writer = None
+        while writer is None and child.poll() is None:
+            with contextlib.suppress(OSError):  # Nobody reads yet.
+                writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=120)
+    os.close(writer)
+    assert child.returncode == 130
+    assert (out, err) == (b"", b"gausscontrol: interrupted; nothing was written\n")
 
 
 def test_installed_command(tmp_path):

@@ -100,7 +100,7 @@ def test_a_rank_out_of_reach_names_its_option(files, capsys):
         (["--output", "stack.txt"], "--output: expected a name ending in"),
         (["--output", "missing/stack.npz"], "expected an existing folder"),
         (["--rank", "5"], "--rank: expected an integer from 0 to 2"),
-        (["--kind", "exact"], "invalid choice"),
+        (["--kind", "exact"], "--kind: expected one of residual, hold, found 'exact'; see"),
         (["--model", "missing.npz"], "missing.npz"),
     ],
 )

@@ -150,5 +150,5 @@ def test_a_mean_replaces_that_of_the_target_file_and_help_says_so(run, tmp_path)
     code, out, _ = run("--help")
     words = " ".join(out.split())
     assert code == 0
-    assert "target mean, d numbers; replaces that of --target" in words
+    assert "target mean, d numbers [x]; replaces that of --target" in words
     assert "target covariance in place of --target" in words

@@ -7,7 +7,7 @@ import pytest
 from test_design import KEYS, SKEWED, TARGET
 
 import gausscontrol as gct
-from gausscontrol.plots.design import design_plot
+from gausscontrol.plots.design import DEPTHS, STARTS, design_plot
 from gausscontrol.synthesis.design import design
 
 
@@ -31,8 +31,8 @@ def labels(axis):
 def test_every_path_ends_at_the_target(des):
     plot = design_plot(des, starts=5)
     axis = plot.axes[0, 0]
-    assert {"starts", "means along the depth", "target"} <= labels(axis)
-    ends = [line.get_xydata()[-1] for line in axis.get_lines() if len(line.get_xdata()) == 240]
+    assert {"starts", "on the way", "means", "target"} <= labels(axis)
+    ends = [line.get_xydata()[-1] for line in axis.get_lines() if len(line.get_xdata()) == DEPTHS]
     assert len(ends) == 5
     np.testing.assert_allclose(ends, np.tile(TARGET[0], (5, 1)), atol=0.1)
     [target] = [line for line in axis.get_lines() if line.get_label() == "target"]
@@ -46,7 +46,7 @@ def test_every_path_ends_at_the_target(des):
 @pytest.mark.parametrize("starts", [1, 6, 8, 15])
 def test_no_two_starts_share_a_colour(des, starts):
     axis = design_plot(des, starts=starts).axes[0, 0]
-    paths = [line for line in axis.get_lines() if len(line.get_xdata()) == 240]
+    paths = [line for line in axis.get_lines() if len(line.get_xdata()) == DEPTHS]
     assert len({mpl.colors.to_hex(line.get_color()) for line in paths}) == starts
 
 
@@ -56,7 +56,7 @@ def test_starts_can_be_given_and_axes_too(des):
     plot = design_plot(des, starts=[start], ax=axis, title="mine")
     assert plot.axes[0, 0] is axis
     assert axis.get_title() == "mine"
-    [path] = [line for line in axis.get_lines() if len(line.get_xdata()) == 240]
+    [path] = [line for line in axis.get_lines() if len(line.get_xdata()) == DEPTHS]
     np.testing.assert_array_equal(path.get_xydata()[0], start[0])
 
 
@@ -67,6 +67,14 @@ def test_other_dimensions(dim):
     expected = {1: "mean [x]", 3: "principal direction 1 of the target [x]"}[dim]
     assert axis.get_xlabel() == expected
     assert "target" in labels(axis)
+
+
+def test_by_default_a_picture_holds_few_ellipses(des):
+    axis = design_plot(des).axes[0, 0]
+    ellipses = [line for line in axis.get_lines() if len(line.get_xdata()) == 181]
+    assert len(ellipses) <= 3 * STARTS + 1
+    title = axis.figure.get_suptitle()
+    assert title.startswith(f"{STARTS} Gaussians, one target; certified decay [1/t]: ")
 
 
 def test_layers():

@@ -124,42 +124,6 @@ def test_docstring_explains_every_parameter(name):
     assert not missing, f"{name}: undocumented parameters {sorted(missing)}"
 
 
-def cited_statements(text):
-    """Numbers of the statements that a text cites, as in "Theory 4.1 to 4.3, 7.1c"."""
-    number = r"\d+\.\d+[a-z]?"
-    for citation in re.findall(rf"\bTheory ({number}(?:(?:,| to| and)\s+{number})*)\b", text):
-        yield from re.findall(number, citation)
-
-
-def test_citations_are_read_whole():
-    text = "Theory 1.1, 1.4 to 1.6,\n    3.2. Then 9.9; (Theory 7.1c), Theory 4.10."
-    assert list(cited_statements(text)) == ["1.1", "1.4", "1.6", "3.2", "7.1c", "4.10"]
-
-
-def test_cited_statements_are_in_the_theory_pages():
-    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs/theory").glob("*.rst"))
-    labels = {
-        label.replace("-", ".")
-        for label in re.findall(r"^\.\. _theory-([\d-]+[a-z]?):$", pages, re.M)
-    }
-    assert labels
-    for label in labels:  # the heading repeats the number that the label carries
-        assert re.search(
-            rf"^\.\. _theory-{label.replace('.', '-')}:\n\n{re.escape(label)} ", pages, re.M
-        ), f"Theory {label} has no heading of that number"
-    package = Path(gct.__file__).parent
-    sources = [*package.rglob("*.py"), *(ROOT / "docs").rglob("*.rst"), ROOT / "README.md"]
-    sources += (ROOT / "examples").glob("*.py")
-    cited = {
-        number: source.relative_to(ROOT)
-        for source in sorted(sources)
-        if "_build" not in source.parts
-        for number in cited_statements(source.read_text("utf-8"))
-    }
-    assert cited
-    assert {number: str(where) for number, where in cited.items() if number not in labels} == {}
-
-
 def test_readme_commands():
     indented = [line[4:] for line in README.splitlines() if line.startswith("    ")]
     assert MAIN_COMMAND in indented

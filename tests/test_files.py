@@ -391,7 +391,12 @@ def test_a_missing_key_is_named(tmp_path, suffix):
     store(path, {"A": [[1.0]], "b": [1.0], "v": [[1.0]]})
     text = refusal(path)
     assert "B, V: expected A, B, V together, found A, b, v; " in text
-    assert "names are case-sensitive, rename v" in text
+    assert "names are case-sensitive, rename v, and b if it is B" in text
+    store(path, {"a": [[1.0]], "b": [[1.0]], "v": [[1.0]]})
+    text = refusal(path)
+    assert text.endswith("found a, b, v; names are case-sensitive, rename a, v, and b if it is B")
+    store(path, {"A": [[1.0]], "b": [[1.0]], "V": [[1.0]]})
+    assert refusal(path).endswith("found A, b, V; names are case-sensitive, rename b if it is B")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -439,7 +444,10 @@ def test_object_arrays_are_never_unpickled(tmp_path, key):
     assert f"{key}: expected " in text
     assert "found an object array (pickled); files are never unpickled" in text
     path.write_bytes(pickle.dumps(Trap()))
-    assert "expected a NumPy .npz archive, found damage or another format" in refusal(path)
+    text = refusal(path)
+    assert "expected a NumPy .npz archive, found damage or another format (it does not" in text
+    assert "; write it with save_model, or with numpy.savez(file, A=A, ...)" in text
+    assert "pickle" not in text
     assert not (tmp_path / "sprung").exists()
 
 
@@ -574,6 +582,29 @@ def test_a_changed_byte_in_a_mat_of_ours_is_seen(tmp_path, model):
     content[128 + 8 + size - 1] ^= 1
     path.write_bytes(content)
     assert "found damage or another format (error: " in refusal(path)
+
+
+def test_an_archive_that_was_cut_short_is_told_so(tmp_path, model):
+    path = tmp_path / "m.npz"
+    save_model(path, model)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "found damage (it begins as an archive, and its end is lost); write it" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        (dict.fromkeys("ABV", EYE), "found dict; make a model of arrays with GaussianTransformer("),
+        ({"W_Q": EYE}, "found dict; make a model of arrays with GaussianTransformer.from_weights("),
+        (None, "found NoneType; name a file such as 'layer.mat'"),
+        (3, "found int; name a file such as 'layer.mat'"),
+    ],
+)
+def test_what_is_no_path_is_refused(model, path, advice):
+    for call in (lambda: load_model(path), lambda: save_model(path, model)):
+        with pytest.raises(ParameterError) as caught:
+            call()
+        assert f"path: expected a path, {advice}" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["model", "model.txt", "model.mat.gz", ".mat"])

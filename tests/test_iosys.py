@@ -135,10 +135,16 @@ def test_wrong_rank(model, rank):
 
 
 def test_wrong_keywords(model):
-    with pytest.raises(TypeError, match="unrecognized"):
-        gct.moment_system(model, colour="red")
-    with pytest.raises(TypeError):
-        gct.moment_system(model, states=3)
+    told = "^unrecognized keyword: {}; expected inputs, outputs, form, .*, repr_format$"
+    for keywords, named in (
+        ({"colour": "red"}, "colour"),
+        ({"states": 3}, "states"),
+        ({"input": "u"}, "input"),
+        ({"foo": 1, "rank": 1, "bar": 2}, "foo, bar"),
+    ):
+        with pytest.raises(TypeError, match=told.format(named)):
+            gct.moment_system(model, **keywords)
+    assert gct.moment_system(model, repr_format="info").repr_format == "info"
     with pytest.raises(gct.ParameterError, match="dt: expected the model's own"):
         gct.moment_system(model, dt=0.1)
     with pytest.raises(gct.ParameterError, match="model: expected a GaussianTransformer"):

@@ -54,6 +54,25 @@ def test_infeasible_and_unbounded_are_told_apart():
     assert caught.value.status == "unbounded"
 
 
+@pytest.mark.parametrize(
+    ("equalities", "inequalities", "told"),
+    [
+        (0, 0, "for 1 variable, no equalities and no inequalities "),
+        (1, 1, "for 1 variable, 1 equality and 1 inequality "),
+        (2, 3, "for 1 variable, 2 equalities and 3 inequalities "),
+    ],
+)
+def test_the_size_of_a_programme_is_told_in_words(equalities, inequalities, told):
+    program = lmi.Program("sizes")
+    x = program.scalar()
+    for _ in range(equalities):
+        program.equal(x)
+    for k in range(inequalities):
+        program.above(x + 1, 0.5 * k)  # strict or not
+    with pytest.raises(SolverError, match=told):
+        program.solve(minimise=x, solver="none")
+
+
 def test_an_unknown_solver_is_an_error_of_ours():
     program, _ = lyapunov_program(M, 1e-3)
     with pytest.raises(SolverError, match="NONE found no usable point"):

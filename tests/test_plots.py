@@ -1,5 +1,6 @@
 """Pictures: what is drawn where, what the axes say, and what is refused."""
 
+import itertools
 import warnings
 
 import control as ct
@@ -109,8 +110,13 @@ def test_moment_plot_draws_every_mean_and_eigenvalue(rotating):
 def test_moment_plot_marks_the_equilibrium(rotating):
     equilibrium = gct.find_equilibrium(ROTATING)
     upper, lower = moment_plot(rotating, equilibrium=equilibrium).axes[:, 0]
-    np.testing.assert_array_equal(upper.lines[-1].get_ydata(), equilibrium.mean)
-    np.testing.assert_allclose(lower.lines[-1].get_ydata(), [1, 1], rtol=1e-8)
+    for axis, values in ((upper, equilibrium.mean), (lower, [1, 1])):
+        curves, marks = axis.lines[:2], axis.lines[2:4]
+        np.testing.assert_allclose(
+            np.concatenate([mark.get_ydata() for mark in marks]), values, rtol=1e-8
+        )
+        for curve, mark in zip(curves, marks, strict=True):
+            assert mark.get_markeredgecolor() == curve.get_color()
     assert labels(upper)[-1] == "equilibrium"
 
 
@@ -143,11 +149,29 @@ def test_moment_plot_of_one_dimension(scalar):
     assert labels(plot.axes[0, 0]) == [r"$\mu$"]
 
 
-def test_moment_plot_names_a_family_of_lines_once():
+@pytest.mark.parametrize("dim", [3, 8, 16])
+def test_moment_plot_tells_components_apart(dim):
+    model = mimetic_clean(dim).model
+    response = respond(model, 4, (np.ones(dim), np.eye(dim)), 9)
+    plot = moment_plot(response)
+    for axis, lines, symbol in zip(
+        plot.axes[:, 0], plot.lines[:, 0], (r"$\mu$", r"$\lambda$"), strict=True
+    ):
+        assert len({mpl.colors.to_hex(line.get_color()) for line in lines}) == dim
+        assert labels(axis) == [f"{symbol}[{i}]" for i in range(dim)]
+        for one, other in itertools.pairwise(lines):
+            assert one.get_linestyle() != other.get_linestyle()
+        assert not is_inside(axis.get_legend(), axis)
+        box = axis.get_legend().get_window_extent()
+        assert plot.figure.bbox.x1 >= box.x1
+        assert box.y0 >= axis.get_window_extent().y0 - 5
+
+
+def test_in_given_axes_the_legend_of_many_lines_is_short():
     model = mimetic_clean(8).model
-    plot = moment_plot(respond(model, 4, (np.ones(8), np.eye(8)), 9))
-    assert len(plot.lines[0, 0]) == 8
-    assert labels(plot.axes[0, 0]) == [r"$\mu$[0] ... $\mu$[7]"]
+    axes = plt.subplots(2, 1)[1]
+    plot = moment_plot(respond(model, 4, (np.ones(8), np.eye(8)), 9), ax=axes)
+    assert labels(plot.axes[0, 0]) == [r"$\mu$[0]", r"$\mu$[7]"]
 
 
 def test_moment_plot_of_many_coordinates_is_a_band(large):
@@ -421,7 +445,7 @@ def test_phase_plot_in_the_eigenvectors_of_the_equilibrium():
     values, vectors = np.linalg.eigh(found[0].covariance)
     axis = plot.axes[0, 0]
     x, y = np.abs(vectors[:, 1])
-    assert axis.get_xlabel() == f"eigenvalue of $\\Sigma$ along ({x:.3g}, {y:.3g}) [x]$^2$"
+    assert axis.get_xlabel() == f"eigenvalue of $\\Sigma$ along ({x:.2g}, {y:.2g}) [x]$^2$"
     assert circles(plot)[round(values[1], 6), round(values[0], 6)]
     elsewhere = sum(e.rank == 1 for e in found)
     assert "arrows projected on this plane" in labels(axis)
@@ -522,7 +546,8 @@ def test_plots_take_a_singular_equilibrium():
     # Zero has no place on the logarithmic axis of the spectrum.
     lower = moment_plot(response, equilibrium=limit).axes[1, 0]
     assert lower.get_yscale() == "log"
-    assert lower.lines[-1].get_ydata().tolist() == pytest.approx([1])
+    marks = [line for line in lower.lines if line.get_marker() == "D"]
+    assert np.concatenate([line.get_ydata() for line in marks]).tolist() == pytest.approx([1])
     zero = gct.find_equilibria(model, rank=0)[0]
     moment_plot(response, equilibrium=zero).figure.draw_without_rendering()
 

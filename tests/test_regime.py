@@ -491,8 +491,63 @@ def test_without_a_feed_forward_term():
     certificate = certify_boundedness(model)
     assert certificate.bound == 0
     assert certificate.verify()
+    fading = certify_collapse(model)
+    assert (fading.rate, fading.scope) == (0.0, "covariance and mean")
+    assert fading.tail == pytest.approx(1.0)  # each eigenvalue obeys s' = -2 s^2
+    assert "tr Sigma at most 1/t" in fading.statement
+    for stronger in ({"tail": 0.99}, {"gain": 1.01 * fading.gain}, {"rate": 0.1}, {"margin": 2.0}):
+        assert not replace(fading, **stronger).verify()
+
+
+@pytest.mark.parametrize(
+    ("A", "B", "V"),
+    [
+        ([[0, 3], [-3, 0]], np.eye(2), -np.eye(2)),
+        (np.diag([0, -1]), np.diag([1, 3]), [[-1, 0.5], [-0.5, -1]]),
+        ([[0, 2.0**10], [-(2.0**-10), 0]], np.diag([2.0**-20, 1]), -np.eye(2)),
+        (np.zeros((2, 2)), [np.diag([1, 2]), np.diag([2, 1])], [-np.eye(2), -2 * np.eye(2)]),
+    ],
+)
+def test_algebraic_collapse_is_what_flows_do(A, B, V):
+    model = gct.GaussianTransformer(A, B, V)
+    certificate = certify_collapse(model, sdp=False)
+    assert certificate.rate == 0
+    assert certificate.verify()
+    unit = np.diag([1 / model.B[0, 0, 0], 1 / model.B[0, 1, 1]])
+    depths = np.array([0.0, 1.0, 10.0, 100.0])
+    for size in (0.01, 100.0):
+        flow = gct.moment_response(model, depths, (np.zeros(2), size * unit))
+        traces = np.trace(flow.covariance, axis1=0, axis2=1)
+        assert (traces[1:] <= certificate.tail / depths[1:] * (1 + 1e-9)).all()
+    with pytest.raises(gct.NotCertified):  # the axis is left, to the right
+        certify_collapse(model.replace(A=model.A + 1e-9 * np.eye(2)), sdp=False)
+
+
+@pytest.mark.parametrize(
+    ("A", "B", "V", "factor"),
+    [
+        (np.zeros((2, 2)), np.zeros((2, 2)), np.eye(2), 1),
+        ([[0, 1], [-1, 0]], np.zeros((2, 2)), np.eye(2), 1),
+        (np.zeros((2, 2)), np.eye(2), [[0, 1], [-1, 0]], 2),  # lambda_max is what never grows
+        (np.zeros((2, 2)), np.diag([-1, 0]), np.eye(2), 1),
+    ],
+)
+def test_bounds_that_depend_on_the_start(A, B, V, factor):
+    certificate = certify_boundedness(gct.GaussianTransformer(A, B, V))
+    assert certificate.relative
+    assert certificate.bound == pytest.approx(factor)
+    assert "tr Sigma_0" in str(certificate)
+    assert certificate.verify()
+    assert not replace(certificate, bound=0.99 * factor).verify()
+    assert not replace(certificate, relative=False).verify()
     with pytest.raises(gct.NotCertified):
-        certify_collapse(model)
+        certify_collapse(certificate.model)
+
+
+def test_coordinates_that_no_key_sees_are_balanced():
+    model = gct.GaussianTransformer([[-1, 1], [-1, -1]], np.diag([-1, 0]), np.eye(2))
+    assert certify_collapse(model, sdp=False).verify()
+    assert 0.01 < balanced(model).scale.min() <= balanced(model).scale.max() < 100
 
 
 def test_stored_multipliers_are_per_unit_depth():

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.linalg
+from matplotlib.collections import QuadMesh
 
 import gausscontrol as gct
 from gausscontrol.certificates.region import certify_region_of_attraction
@@ -83,14 +84,53 @@ def test_region_plot_draws_the_edge(region):
         for x, y in np.transpose(line.get_data()):
             assert region.lyapunov_function(np.diag([x, y])) == pytest.approx(level, rel=1e-6)
     assert np.transpose(centre.get_data()) == pytest.approx(np.ones((1, 2)))
-    assert plot.axes[0, 0].get_xlim() == (0, 3)
-    assert labels(plot)[0] == "converges in simulation"
-    assert {"certified region", "by the norm bound", "equilibrium"} <= set(labels(plot))
+    assert plot.axes[0, 0].get_xlabel() == r"eigenvalue of $\Sigma$ along (1, 0) [x]$^2$"
+    assert labels(plot) == [
+        "certified region",
+        "by the norm bound",
+        "equilibrium",
+        "converges in simulation",
+        "escapes in simulation",
+    ]
+
+
+def test_the_default_window_shows_the_region_and_what_escapes(region):
+    plot = region_plot(region)
+    axis = plot.axes[0, 0]
+    [mesh] = [drawn for drawn in axis.collections if isinstance(drawn, QuadMesh)]
+    kinds = np.asarray(mesh.get_array()).ravel()
+    assert 0.02 < np.mean(kinds == 1) < 0.7
+    x, y = plot.lines[0, 0][0].get_data()
+    assert axis.get_xlim()[0] == axis.get_ylim()[0] == 0
+    assert x.max() < axis.get_xlim()[1]
+    assert y.max() < axis.get_ylim()[1]
+
+
+def test_a_small_region_is_drawn_once_more(region):
+    small = certify_region_of_attraction(SPIRAL, IDENTITY, method="norm")
+    [inset] = region_plot(small).axes[0, 0].child_axes
+    edge = inset.lines[0].get_xydata()
+    for x, y in edge[::20]:
+        assert small.lyapunov_function(np.diag([x, y])) == pytest.approx(small.level, rel=1e-6)
+    (left, right), (low, high) = inset.get_xlim(), inset.get_ylim()
+    assert np.ptp(edge[:, 0]) > 0.5 * (right - left)
+    assert np.ptp(edge[:, 1]) > 0.5 * (high - low)
+    assert not region_plot(region, limits=[[0, 2], [0, 2]]).axes[0, 0].child_axes
+
+
+def test_where_nothing_escapes_the_window_fits_the_region():
+    model = gct.GaussianTransformer(IDENTITY, IDENTITY, -IDENTITY)  # globally stable
+    whole = certify_region_of_attraction(model, IDENTITY, method="norm")
+    plot = region_plot(whole)
+    x, _ = plot.lines[0, 0][0].get_data()
+    left, right = plot.axes[0, 0].get_xlim()
+    assert 0.3 < np.ptp(x) / (right - left) < 0.7
+    assert labels(plot)[-1] == "no escape up to 30 times as far"
 
 
 def test_wide_window_shows_what_escapes(region):
     plot = region_plot(region, limits=[[0, 6], [0, 5]])
-    assert "does not" in labels(plot)
+    assert "escapes in simulation" in labels(plot)
     assert plot.axes[0, 0].get_ylim() == (0, 5)
     assert "no covariance" not in labels(plot)
 
@@ -112,7 +152,7 @@ def test_three_dimensions(solid):
     for x, y in np.transpose(edge.get_data())[::20]:
         assert solid.lyapunov_function(np.diag([x, 1.0, y])) == pytest.approx(solid.level)
     assert len(plot.lines[0, 0]) == 2  # no second edge where the norm bound is the region
-    assert "does not" not in labels(plot)
+    assert "escapes in simulation" not in labels(plot)
 
 
 def test_given_axes_and_title(region):

@@ -135,6 +135,25 @@ def test_exact_cases_without_any_slack():
     assert not prove_collapse(replace(found, model=gct.GaussianTransformer(-I2, I2, skew)))
 
 
+@pytest.mark.parametrize("key", [I2, np.diag([1.0, 2.0])])
+def test_the_marginal_case_is_decided_in_rationals(key):
+    """P A + A^T P <= 0 has no slack, and a = 1e-300 is not a = 0."""
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    fading = certify_collapse(gct.GaussianTransformer(turn, key, -I2))
+    staying = certify_boundedness(gct.GaussianTransformer(turn, 0 * key, I2))
+    for found, prove in ((fading, prove_collapse), (staying, prove_boundedness)):
+        assert found.rate == 0
+        assert prove(found)
+        leaving = found.model.replace(A=turn + 1e-300 * np.diag([1.0, 0.0]))
+        assert not prove(replace(found, model=leaving))
+        larger = found.model.replace(A=turn - np.diag([1.0, 0.0]))
+        assert prove(replace(found, model=larger))
+    assert not prove_collapse(replace(fading, tail=0.99 * fading.tail))
+    assert not prove_collapse(replace(fading, gain=1.01 * fading.gain))
+    assert not prove_boundedness(replace(staying, bound=0.99))
+    assert not prove_boundedness(replace(staying, relative=False))
+
+
 def test_head_gauge_and_units_change_nothing():
     rng = np.random.default_rng(6)
     model = shared_key_model(rng, 3, -1.0)

@@ -1,5 +1,7 @@
 """Scalar layers, decided exactly: signs, thresholds, agreement with flows and certificates."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -77,6 +79,24 @@ def test_flows_do_what_is_said(a, v):
 def test_certificates_agree(a, v):
     model = gct.GaussianTransformer(a, 1, v)
     assert gct.classify(model, sdp=False).regime == scalar_regime(model).regime
+
+
+SIGNED = (-1.0, -1e-3, 0.0, 1e-3, 1.0)
+
+
+@pytest.mark.parametrize("a", SIGNED)
+def test_the_two_agree_on_the_boundaries_too(a):
+    pairs = list(itertools.product(SIGNED, (-1.0, 0.0, 1e-3)))
+    for index, (v, b) in enumerate(pairs):
+        # One head, and two of which the second may cancel the first.
+        w, c = pairs[(7 * index + 3) % len(pairs)]
+        second = ([v, v], [b, -b]) if index % 3 else ([v, w], [b, c])
+        for V, B in (([v], [b]), second):
+            V, B = np.reshape(V, (-1, 1, 1)), np.reshape(B, (-1, 1, 1))
+            model = gct.GaussianTransformer(a, B, V)
+            exactly, found = scalar_regime(model), gct.classify(model, sdp=False)
+            assert found.regime == exactly.regime, (a, V, B)
+            assert found.certificate is None or found.certificate.verify()
 
 
 def test_the_sign_of_the_gain_is_exact():

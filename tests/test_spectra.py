@@ -23,6 +23,7 @@ from gausscontrol.analysis.spectra import (
 )
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import unvech, vech
+from gausscontrol.model.transformer import GaussianTransformer
 
 
 def plain_linearisation(model):
@@ -80,6 +81,25 @@ def test_matrix_free_agrees_with_dense(monkeypatch):
     assert form_maximum(white) == pytest.approx(expected[1], rel=1e-7)
 
 
+@pytest.mark.parametrize("speed", [1.0, 10.0, 100.0])
+def test_fast_rotation_does_not_hide_the_rightmost_eigenvalues(monkeypatch, speed):
+    """Where ARPACK's own search for them is misled, from whatever start."""
+    rng = np.random.default_rng(5)
+    P, Q, Z = rng.normal(size=(3, 20, 20))
+    V, B = -(P @ P.T / 20 + 0.2 * np.eye(20)), Q @ Q.T / 20 + 0.2 * np.eye(20)
+    white = GaussianTransformer(speed * (Z - Z.T) / 8 - V @ B, B, V)
+    expected = np.linalg.eigvals(dense_operator(white)).real.max()
+    monkeypatch.setattr(spectra, "DENSE_DIM", 10)
+    poles = spectra.rightmost_poles(white)
+    assert poles.real.max() == pytest.approx(expected, rel=1e-7)
+
+
+def test_poles_without_a_gap_are_dense_ones(monkeypatch):
+    white = GaussianTransformer(-0.5 * np.eye(12), np.eye(12), np.zeros((12, 12)))
+    monkeypatch.setattr(spectra, "DENSE_DIM", 10)
+    assert spectra.rightmost_poles(white).real == pytest.approx(-1.0)
+
+
 def test_what_is_no_eigenpair_is_refused():
     rng = np.random.default_rng(3)
     model = random_model(rng, 4, 1)
@@ -88,7 +108,7 @@ def test_what_is_no_eigenpair_is_refused():
         return np.full(4, 7.0), rng.standard_normal((operator.shape[0], 4))
 
     with pytest.raises(GausscontrolError, match="no reliable"):
-        spectra.extreme_eigenvalues(lying, linear_operator(model), "LR")
+        spectra.extreme_eigenvalues(lying, linear_operator(model), "LM")
 
 
 def test_starts_that_disagree_are_refused():

@@ -99,6 +99,29 @@ def test_legends_do_not_cover_the_curves(plan):
         assert legend.y0 >= axis.get_window_extent().y1 - 1
 
 
+@pytest.mark.parametrize(
+    ("goal", "shape"),
+    [([8.0, 1.0], (2, 1)), ([1.0, 9.0], (1, 2)), ([0.5, 0.5], (2, 1))],
+)
+def test_ellipses_fill_the_figure(goal, shape):
+    plot = steering_plot(steer(START, (np.array(goal), np.diag([1.2, 0.5])), 2.0))
+    upper, lower = plot.axes[:, 0]
+    plot.figure.draw_without_rendering()
+    beside = upper.get_window_extent().x1 < lower.get_window_extent().x0
+    assert beside == (shape == (1, 2))
+    drawn = np.concatenate([line.get_xydata() for line in plot.lines[0, 0]])
+    shares = np.ptp(drawn, axis=0) / [np.ptp(upper.get_xlim()), np.ptp(upper.get_ylim())]
+    assert shares.max() > 0.85
+    assert shares.min() > 0.35
+
+
+def test_a_figure_of_the_user_keeps_its_size(plan):
+    figure = plt.figure(figsize=(5, 4))
+    plot = steering_plot(plan)
+    assert plot.figure is figure
+    assert tuple(figure.get_size_inches()) == (5, 4)
+
+
 def test_bad_arguments(plan):
     with pytest.raises(ParameterError, match="plan: expected a SteeringPlan"):
         steering_plot(plan.model)

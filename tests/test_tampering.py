@@ -27,6 +27,12 @@ def blow_up(method):
         V = np.array([[1.0, 4.0], [0.0, -2.0]])
         model = gct.GaussianTransformer(-IDENTITY, IDENTITY, V)
         return gct.certify_blow_up(model, 100 * IDENTITY)
+    if method == "riccati":
+        A = np.array([[-1.0, 2.0], [-1.0, 0.5]])
+        return gct.certify_blow_up(gct.GaussianTransformer(A, np.diag([1.0, -1.0]), IDENTITY))
+    if method == "uniform":
+        model = gct.GaussianTransformer(-IDENTITY, np.diag([1.0, -1.0]), IDENTITY)
+        return gct.certify_blow_up(model)
     V, B = np.random.default_rng(0).standard_normal((2, 2, 2, 2))
     model = gct.GaussianTransformer(-IDENTITY, IDENTITY + 0.2 * B, IDENTITY + 0.2 * V)
     return gct.certify_blow_up(model)
@@ -51,6 +57,8 @@ MAKERS = {
     "spectral": lambda: blow_up("spectral"),
     "subspace": lambda: blow_up("subspace"),
     "sdp": lambda: blow_up("sdp"),
+    "riccati": lambda: blow_up("riccati"),
+    "uniform": lambda: blow_up("uniform"),
 }
 # What each kind must not claim more of: field -> a stronger value.
 STRONGER = {
@@ -66,6 +74,8 @@ STRONGER = {
     "spectral": {"threshold": 0.5, "gain": 2.0, "margin": 2.0},
     "subspace": {"threshold": 0.5, "uncertainty": 0.0, "margin": 2.0},
     "sdp": {"threshold": 0.5, "gain": 2.0, "margin": 2.0},
+    "riccati": {"threshold": 0.5, "depth": 0.5, "P": 1.01, "margin": 2.0},
+    "uniform": {"threshold": 0.5, "gain": 2.0, "P": 1.01, "margin": 2.0},
 }
 
 

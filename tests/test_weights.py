@@ -499,8 +499,10 @@ def test_missing_files_stay_what_they_are(tmp_path):
 def test_damaged_files_are_refused_by_name(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(gct.ParameterError, match=rf"{name}: expected"):
+    with pytest.raises(gct.ParameterError, match=rf"{name}: expected") as caught:
         read_tensors(path)
+    assert "pickle" not in str(caught.value)
+    assert not name.endswith("npz") or str(caught.value).endswith("; fetch the file again")
 
 
 def test_pickles_are_refused(tmp_path):

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable
 
-NUMBER = re.compile(r"\b\d+\.\d+[a-z]?\b")
-CITATION = re.compile(r"\bTheory \d+\.\d+[a-z]?(?:(?:, | to | and )\d+\.\d+[a-z]?)*\b")
+# A chapter, a statement, or a part of one: 3, 4.1, 6a, 7.1b.
+NUMBER = re.compile(r"\b\d+(?:\.\d+)?[a-z]?\b")
+CITATION = re.compile(rf"\bTheory {NUMBER.pattern}(?:(?:, | to | and ){NUMBER.pattern})*")
 # The same in brackets, where the word is left out: "form" (4.1), "riccati" (4.7, 3.2).
 BRACKETS = re.compile(r"\(\d+\.\d+[a-z]?(?:(?:, | to | and )\d+\.\d+[a-z]?)*[,;)]")
 

@@ -16,7 +16,7 @@ from pages_from_text import CITATION, NUMBER, link_citations
 import gausscontrol
 
 DOCS = Path(__file__).resolve().parents[1]
-LABEL = re.compile(r"^\.\. _theory-(?P<label>[0-9-]+[a-z]?):\n\n(?P<heading>.+\n-+\n)", re.M)
+LABEL = re.compile(r"^\.\. _theory-(?P<label>[0-9-]+[a-z]?):\n\n(?P<heading>.+\n[=-]+\n)", re.M)
 LABELS = {
     match["label"]
     for page in DOCS.glob("theory/*.rst")
@@ -66,10 +66,17 @@ def cited(text: str):
     for citation in CITATION.findall(text):
         numbers = NUMBER.findall(citation)
         yield from (number.replace(".", "-") for number in numbers)
-        for first, last in re.findall(r"(\d+\.\d+) to (\d+\.\d+)", citation):
-            chapter, low = map(int, first.split("."))
-            for k in range(low, int(last.split(".")[1])):
-                yield f"{chapter}-{k}"
+        for first, last in re.findall(r"([\w.]+) to ([\w.]+)", citation):
+            yield from (number.replace(".", "-") for number in between(first, last))
+
+
+def between(first: str, last: str) -> list[str]:
+    """Return the numbers after the first of a range and before its last: 4.1 to 4.3, 6a to 6d."""
+    alike = re.fullmatch(r"(.*?)(\d+|[a-z]) to \1(\d+|[a-z])", f"{first} to {last}")
+    stem, low, high = alike.groups()
+    if low.isdigit():
+        return [f"{stem}{k}" for k in range(int(low) + 1, int(high))]
+    return [f"{stem}{chr(k)}" for k in range(ord(low) + 1, ord(high))]
 
 
 def add_users(app, docname: str, source: list[str]) -> None:

@@ -1,67 +1,47 @@
-"""The search for equilibria: closed forms first, then flows finished by Newton (Theory 3).
+"""The equilibria of a layer, as far as a search comes upon them (Theory 3).
 
-    Riccati case      one Lyapunov equation, which also decides existence      (3.2)
-    balanced case     -V^-1 A B^-1                                             (3.1)
-    otherwise         the flow forward and backward, Newton from every start   (3.3)
-    rank below d      zero, the pencil (A, V), the kernel of A, the factor flow    (3.5)
+    F(Sigma) = 0,   distinct ones, stable ones first
 
-What is found is checked and described by `equilibrium`. The search is complete in the Riccati
-case, where it ends at an equilibrium that attracts globally, and for rank 1 with one head and a
-regular pencil with simple eigenvalues.
+out of the roots that `candidates` looks for; each is described by `equilibrium`. The search is
+complete in the Riccati case, where it ends at an equilibrium that attracts globally, and for rank 1
+with one head and a regular pencil with simple eigenvalues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterable
 from numbers import Integral
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gausscontrol.analysis.candidates import (
+    definite_candidates,
+    quick_candidates,
+    riccati_root,
+    singular_candidates,
+    usual_starts,
+)
 from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
-from gausscontrol.analysis.equilibrium import (
-    NEARLY_SINGULAR,
-    Equilibrium,
-    check_model,
-    describe,
-    describe_singular,
-)
-from gausscontrol.analysis.newton import Root, polish, scaled_residual
-from gausscontrol.analysis.search import balanced_covariance, default_starts, follow_flow
-from gausscontrol.analysis.singular import isotropic_factors, pencil_factors, rank_factors
+from gausscontrol.analysis.equilibrium import Equilibrium, check_model, describe, describe_singular
+from gausscontrol.analysis.newton import Root, polish
 from gausscontrol.analysis.spectra import form_is_degenerate
-from gausscontrol.errors import (
-    EquilibriumNotFound,
-    GausscontrolError,
-    MatrixEquationError,
-    ParameterError,
-)
+from gausscontrol.errors import EquilibriumNotFound, GausscontrolError, ParameterError
 from gausscontrol.linalg.arrays import real_array
-from gausscontrol.linalg.equations import solve_lyapunov
-from gausscontrol.linalg.symmetric import covariance_matrix, factor, symmetrise, whitening
+from gausscontrol.linalg.symmetric import covariance_matrix, whitening
 from gausscontrol.model.moments import read_moments
-from gausscontrol.model.structure import riccati_gain, trace_obstruction
+from gausscontrol.model.structure import trace_obstruction
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["find_equilibria", "find_equilibrium"]
+__all__ = ["ALL_RANKS_DIM", "find_equilibria", "find_equilibrium", "quick_equilibria"]
 
-RANDOM_STARTS = 4
-# Beyond the first of these sizes the default search is remembered for the last few models; beyond
-# the second it is thinner: fewer starts, backward and by Newton alone only from the first.
-DENSE_DIM, LARGE_DIM = 32, 64
-LARGE_STARTS = 2
-# Starts used for each rank below d; flows of low rank that settle nowhere are dear.
-SINGULAR_STARTS = 3
 # Up to this dimension every rank is searched by default.
 ALL_RANKS_DIM = 3
-# Flow tolerances at which Newton is tried: near is usually enough, closer when it is not.
-FLOW_TOLERANCES = (3e-2, 1e-4)
 # Whitened distance below which two solutions are one.
 SAME = 1e-6
+# What a quick search tries.
+QUICK = "the flow forward from one start; a thorough search tries more"
 
 
 def find_equilibria(
@@ -121,10 +101,11 @@ def find_equilibria(
     chosen = _read_starts(model, starts, seed)
     usual = starts is None and seed == 0
     ranks = _default_ranks(model.dim) if rank is None else {_read_rank(rank, model.dim)}
-    found = _definite(model, _candidates(model, chosen, usual)) if model.dim in ranks else []
+    candidates = definite_candidates(model, None if usual else chosen)
+    found = _definite(model, candidates) if model.dim in ranks else []
     for r in sorted(ranks - {model.dim}):
         found += _singular(model, r, chosen)
-    return sorted(found, key=lambda e: (not e.covariance_is_stable, -e.rank, e.covariance_abscissa))
+    return sorted(found, key=_stable_first)
 
 
 def find_equilibrium(model: GaussianTransformer, guess: Any = None) -> Equilibrium:
@@ -172,12 +153,37 @@ def find_equilibrium(model: GaussianTransformer, guess: Any = None) -> Equilibri
                 "try another guess, or none"
             )
         return describe(model, root, "newton")
-    for root, method in _candidates(model, _read_starts(model, None, 0), True):
+    for root, method in definite_candidates(model):
         return describe(model, root, method)
-    raise EquilibriumNotFound(_why_not_found(model))
+    raise EquilibriumNotFound(_why_not_found(model, _tried(len(usual_starts(model)))))
+
+
+def quick_equilibria(model: GaussianTransformer) -> tuple[list[Equilibrium], str | None]:
+    """Look for equilibria forward from one start, without flows of lower rank.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+
+    Returns
+    -------
+    list of Equilibrium
+        Positive definite ones; where there are none, zero and those of the pencil (A, V).
+    str or None
+        Why there is no positive definite one.
+    """
+    found = _definite(model, quick_candidates(model))
+    if found:
+        return sorted(found, key=_stable_first), None
+    singular = [e for rank in (1, 0) if rank < model.dim for e in _singular(model, rank, [])]
+    return sorted(singular, key=lambda e: not e.covariance_is_stable), _why_not_found(model, QUICK)
 
 
 # -- positive definite ----------------------------------------------------------------------------
+
+
+def _stable_first(equilibrium: Equilibrium) -> tuple[bool, int, float]:
+    return not equilibrium.covariance_is_stable, -equilibrium.rank, equilibrium.covariance_abscissa
 
 
 def _definite(
@@ -190,109 +196,6 @@ def _definite(
             if _attracts_globally(model, root):
                 break
     return [describe(model, root, method) for root, method in roots]
-
-
-class _Remembered:
-    """Candidates, searched for only as far as somebody asks for more."""
-
-    def __init__(self, candidates: Iterator[tuple[Root, str]]) -> None:
-        self._coming, self._found, self._lock = candidates, [], Lock()
-
-    def __iter__(self) -> Iterator[tuple[Root, str]]:
-        position = 0
-        while True:
-            with self._lock:
-                if position == len(self._found):
-                    following = next(self._coming, None)
-                    if following is None:
-                        return
-                    self._found.append(following)
-            yield self._found[position]
-            position += 1
-
-
-@lru_cache(maxsize=4)
-def _usual_candidates(model: GaussianTransformer) -> _Remembered:
-    return _Remembered(_search(model, _read_starts(model, None, 0)))
-
-
-def _candidates(
-    model: GaussianTransformer, starts: list[np.ndarray], usual: bool
-) -> Iterable[tuple[Root, str]]:
-    if usual and model.dim > DENSE_DIM:
-        return _usual_candidates(model)
-    return _search(model, starts)
-
-
-def _search(model: GaussianTransformer, starts: list[np.ndarray]) -> Iterator[tuple[Root, str]]:
-    closed = _riccati_root(model)
-    if closed is not None:
-        if closed[0] is not None:
-            yield closed[0], "lyapunov"
-        return
-    if not model.dt and trace_obstruction(model):
-        return
-    balanced = _balanced_root(model)
-    if balanced is not None:
-        yield balanced, "balanced"
-    for start in starts:
-        yield from _flow_roots(model, start, reverse=False)
-    few = starts[:1] if model.dim > LARGE_DIM else starts
-    if not model.dt:
-        for start in few:
-            yield from _flow_roots(model, start, reverse=True)
-    for start in few:
-        root = polish(model, start)
-        if root is not None:
-            yield root, "newton"
-
-
-def _riccati_root(model: GaussianTransformer) -> tuple[Root | None] | None:
-    """Return (root,) or (None,) when the Lyapunov equation decides, None when it does not."""
-    gain = None if model.dt else riccati_gain(model)
-    if gain is None:
-        return None
-    try:
-        X = solve_lyapunov(model.A.T, gain)
-    except MatrixEquationError:
-        return None
-    values, vectors = np.linalg.eigh(X)
-    if abs(values[0]) <= NEARLY_SINGULAR * np.abs(values).max():
-        return None
-    if values[0] < 0:
-        return (None,)
-    Sigma = symmetrise(vectors / values @ vectors.T)
-    return (polish(model, Sigma) or _root_at(model, Sigma),)
-
-
-def _balanced_root(model: GaussianTransformer) -> Root | None:
-    Sigma = balanced_covariance(model)
-    if Sigma is None or np.linalg.norm(Sigma - Sigma.T) > 1e-10 * np.linalg.norm(Sigma):
-        return None
-    Sigma = symmetrise(Sigma)
-    if not np.linalg.eigvalsh(Sigma)[0] > 1e-13 * np.linalg.norm(Sigma):
-        return None
-    return polish(model, Sigma)
-
-
-def _root_at(model: GaussianTransformer, Sigma: np.ndarray) -> Root:
-    return Root(Sigma, scaled_residual(model.whiten(Sigma))[1])
-
-
-def _flow_roots(
-    model: GaussianTransformer, start: np.ndarray, *, reverse: bool
-) -> Iterator[tuple[Root, str]]:
-    flowing = model.reversed() if reverse else model
-    L = factor(start)
-    for tolerance in FLOW_TOLERANCES:
-        arrival = follow_flow(flowing, L, tolerance)
-        if not arrival.settled:
-            return
-        L = arrival.factor
-        root = polish(model, symmetrise(L @ L.T))
-        if root is not None:
-            yield root, "flow"
-            return
 
 
 def _attracts_globally(model: GaussianTransformer, root: Root) -> bool:
@@ -315,28 +218,12 @@ def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
 
 def _singular(model: GaussianTransformer, rank: int, starts: list[np.ndarray]) -> list[Equilibrium]:
     found: list[Equilibrium] = []
-    for L, method in _singular_candidates(model, rank, starts):
+    for L, method in singular_candidates(model, rank, starts):
         S = L @ L.T
         distances = [np.linalg.norm(S - known.covariance) for known in found]
         if not any(distance < SAME * np.linalg.norm(S) for distance in distances):
             found.append(describe_singular(model, L, method))
     return found
-
-
-def _singular_candidates(
-    model: GaussianTransformer, rank: int, starts: list[np.ndarray]
-) -> Iterator[tuple[np.ndarray, str]]:
-    if rank == 0:
-        yield np.zeros((model.dim, 0)), "zero"
-        return
-    if rank == 1:
-        for L in (*pencil_factors(model), *isotropic_factors(model)):
-            yield L, "pencil"
-        if model.n_heads == 1:
-            return
-    # Newton between a flow and its limit needs a start of the rank wanted.
-    for L in rank_factors(model, [factor(start)[:, :rank] for start in starts[:SINGULAR_STARTS]]):
-        yield L, "flow"
 
 
 # -- arguments and words --------------------------------------------------------------------------
@@ -346,10 +233,7 @@ def _read_starts(model: GaussianTransformer, starts: Any, seed: Any) -> list[np.
     if not _is_count(seed):
         raise ParameterError(f"seed: expected an integer of at least 0, found {seed!r}; pass one")
     if starts is None or _is_count(starts):
-        if starts is None and model.dim > LARGE_DIM:
-            return list(islice(default_starts(model, LARGE_STARTS, int(seed)), LARGE_STARTS))
-        count = RANDOM_STARTS if starts is None else int(starts)
-        return list(default_starts(model, count, int(seed)))
+        return usual_starts(model, None if starts is None else int(starts), int(seed))
     scalar = isinstance(starts, np.ndarray) and starts.ndim == 0
     if scalar or isinstance(starts, str) or not isinstance(starts, Iterable):
         raise ParameterError(
@@ -390,10 +274,10 @@ def _positive_definite(value: ArrayLike, name: str, dim: int) -> np.ndarray:
     return covariance
 
 
-def _why_not_found(model: GaussianTransformer) -> str:
+def _why_not_found(model: GaussianTransformer, tried: str) -> str:
     head = "model: no positive definite equilibrium"
     if not model.dt:
-        decided = _riccati_root(model)
+        decided = riccati_root(model)
         if decided is not None and decided[0] is None:
             return (
                 f"{head}: the Lyapunov equation A^T X + X A = -G has a unique solution X and it "
@@ -402,8 +286,11 @@ def _why_not_found(model: GaussianTransformer) -> str:
         obstruction = trace_obstruction(model)
         if obstruction:
             return f"{head}: {obstruction}"
+    return f"{head} found: tried the closed forms, {tried}"
+
+
+def _tried(starts: int) -> str:
     return (
-        f"{head} found: tried the closed forms, the flow forward and backward and Newton's method "
-        f"from {len(_read_starts(model, None, 0))} starts; pass a guess, or "
-        "find_equilibria(model, starts=...)"
+        f"the flow forward and backward and Newton's method from {starts} starts; "
+        "pass a guess, or find_equilibria(model, starts=...)"
     )

@@ -20,9 +20,11 @@ from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow
 
-__all__ = ["Arrival", "balanced_covariance", "default_starts", "follow_flow"]
+__all__ = ["Arrival", "balanced_covariance", "default_starts", "flow_rtol", "follow_flow"]
 
-FLOW_RTOL = 1e-3
+# Local error, and the share of the tolerance that it must not exceed: its noise is what a flow
+# settles to.
+FLOW_RTOL, NOISE = 1e-3, 0.1
 FLOW_STEPS = 500
 # Ratio of singular values of L at which a trajectory counts as heading for a singular limit.
 SINGULAR_RATIO = 1e-5
@@ -34,8 +36,10 @@ DEGENERATE = 1e-2
 LOOK, LARGE_LOOK = 3, 6
 # Beyond this size looks are rarer, steps fewer and factors keep rotating: their gauge costs more.
 LARGE_DIM, LARGE_STEPS = 64, 150
-# Growth of L beyond which a trajectory counts as escaping.
-ESCAPED = 1e6
+# Growth of L beyond which a trajectory counts as escaping: in any case, and while attention outdoes
+# A by a factor and the volume grows.
+ESCAPED, ESCAPING = 1e6, 1e2
+OUTDONE = 1e6
 SPREAD = 1.0
 # Beyond this size a factor of rank up to a share of d is thin.
 DENSE_DIM = 32
@@ -103,6 +107,21 @@ def default_starts(model: GaussianTransformer, count: int, seed: int) -> Iterato
         yield scale * 10 ** rng.uniform(-SPREAD, SPREAD) * symmetrise(Z @ Z.T) / (2 * dim)
 
 
+def flow_rtol(tolerance: float) -> float:
+    """Return the local error at which a flow can settle to a tolerance.
+
+    Parameters
+    ----------
+    tolerance : float
+        0 for a flow that never settles.
+
+    Returns
+    -------
+    float
+    """
+    return min(FLOW_RTOL, NOISE * tolerance) if tolerance else FLOW_RTOL
+
+
 def _natural_scale(model: GaussianTransformer) -> float:
     return float(np.trace(_rescaled(model, np.eye(model.dim)))) / model.dim
 
@@ -129,7 +148,7 @@ def follow_flow(
     factor : (d, r) ndarray
         Start L of full column rank.
     tolerance : float
-        Settled once |sym(L^+ M L)| is below this share of |L^+ A L| + |L^+ T L|.
+        Settled once |sym(L^+ M L)| is below this share of |L^+ A L| + |L^+ T L|; 0 for never.
     steps : int, optional
         Steps after which the flow counts as unsettled; at most 150 beyond d = 64.
 
@@ -164,7 +183,7 @@ def _follow_covariance(field: MomentField, tolerance: float, steps: int) -> Arri
     index = vech_index(dim)
     state = np.concatenate([np.zeros(dim), L[index.rows, index.columns]])
     with np.errstate(all="ignore"):
-        solver = RK23(flow.rate, 0.0, state, np.inf, rtol=FLOW_RTOL, atol=1e-9)
+        solver = RK23(flow.rate, 0.0, state, np.inf, rtol=flow_rtol(tolerance), atol=1e-9)
         for step in range(1, steps + 1):
             solver.step()
             if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED**2:
@@ -179,7 +198,7 @@ def _follow_covariance(field: MomentField, tolerance: float, steps: int) -> Arri
             if not diagonal.min() > DEGENERATE * diagonal.max():
                 return Arrival(L, False, "degenerate")
             L = following
-            verdict = _verdict(field, L, tolerance)
+            verdict = _verdict(field, L, tolerance, 1.0)
             if verdict:
                 return Arrival(L, verdict == "settled", verdict)
     return Arrival(L, False, "unsettled")
@@ -222,15 +241,16 @@ def _follow_factor(field: MomentField, L: np.ndarray, tolerance: float, steps: i
     flow, size = kind(lambda t: field, dim, rank, gauge=gauge), np.abs(L).max()
     state = np.concatenate([np.zeros(dim), L.reshape(-1)])
     with np.errstate(all="ignore"):
-        solver = RK23(flow.rate, 0.0, state, np.inf, rtol=FLOW_RTOL, atol=1e-9 * size)
+        rtol = flow_rtol(tolerance)
+        solver = RK23(flow.rate, 0.0, state, np.inf, rtol=rtol, atol=1e-9 * size)
         for step in range(1, steps + 1):
             solver.step()
             if solver.status == "failed" or not np.abs(solver.y).max() < ESCAPED * size:
                 return Arrival(L, False, "escape")
             L = flow.factor(solver.y)
-            if dim > DENSE_DIM and step % _look(dim):
+            if step % _look(dim):
                 continue
-            verdict = _verdict(field, L, tolerance)
+            verdict = _verdict(field, L, tolerance, size)
             if verdict:
                 return Arrival(L, verdict == "settled", verdict)
     return Arrival(L, False, "unsettled")
@@ -240,7 +260,8 @@ def _look(dim: int) -> int:
     return LOOK if dim <= LARGE_DIM else LARGE_LOOK
 
 
-def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:
+def _verdict(field: MomentField, L: np.ndarray, tolerance: float, size: float) -> str:
+    """Return "settled", "singular", "escape" or "" for a factor whose entries began below size."""
     U, values, Wt = _decomposed(L)
     if not values[-1] > SINGULAR_RATIO * values[0]:
         return "singular"
@@ -258,8 +279,12 @@ def _verdict(field: MomentField, L: np.ndarray, tolerance: float) -> str:
     if np.linalg.norm(rate) <= 2 * tolerance * (linear + nonlinear):
         return "settled"
     # Collapse as a whole: A alone drives, and it shrinks the volume.
-    collapses = nonlinear < COLLAPSED * linear and np.trace(total) < 0
-    return "singular" if collapses else ""
+    grows = np.trace(total) > 0
+    if nonlinear < COLLAPSED * linear and not grows:
+        return "singular"
+    # No balance is near: attention alone drives, and the volume grows.
+    outdone = np.linalg.norm(attention + attention.T) > OUTDONE * np.linalg.norm(drift + drift.T)
+    return "escape" if outdone and grows and values[0] > ESCAPING * size else ""
 
 
 def _decomposed(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -281,7 +306,7 @@ def _iterate_map(model, factor: np.ndarray, tolerance: float, steps: int) -> Arr
         L = L + model.dt * field.drift(L @ L.T) @ L
         if not np.linalg.norm(L) < ESCAPED * start:
             return Arrival(factor, False, "escape")
-        verdict = _verdict(field, L, tolerance)
+        verdict = _verdict(field, L, tolerance, start)
         if verdict:
             return Arrival(L, verdict == "settled", verdict)
     return Arrival(L, False, "unsettled")

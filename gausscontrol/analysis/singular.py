@@ -23,7 +23,14 @@ from gausscontrol.linalg.symmetric import svec, symmetrise, to_svec_basis, vech_
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["LeafSpectrum", "isotropic_factors", "leaf_spectrum", "pencil_factors", "rank_factors"]
+__all__ = [
+    "LeafSpectrum",
+    "isotropic_factors",
+    "leaf_spectrum",
+    "pencil_factors",
+    "polish_factor",
+    "rank_factors",
+]
 
 # Imaginary parts, and u^T B u against |B|, that count as zero.
 REAL = 1e-9
@@ -156,15 +163,26 @@ def rank_factors(
     for start in starts:
         for flow in flows:
             arrival = follow_flow(flow, start, FLOW_TOLERANCE, FLOW_STEPS)
-            root = _polish_factor(model, arrival.factor) if arrival.settled else None
+            root = polish_factor(model, arrival.factor) if arrival.settled else None
             if root is not None:
                 yield root
 
 
-def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | None:
+def polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | None:
     """Solve F(L L^T) = 0, or Sigma+ = Sigma for dt > 0, by Gauss-Newton on the factor.
 
     Steps of least norm leave the gauge L -> L Q alone.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+    L : (d, r) ndarray
+        The guess, of full column rank.
+
+    Returns
+    -------
+    (d, r) ndarray or None
+        Of full column rank; None where none is reached.
     """
     field = MomentField.of(model)
     dim = model.dim
@@ -194,29 +212,6 @@ def _polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | No
         if not np.isfinite(L).all():
             return None
     return None
-
-
-def _compressed_derivative(W: np.ndarray, L: np.ndarray, by_factor: np.ndarray) -> np.ndarray:
-    """Return the derivative of (W L^T + L W^T) L, the first factor's, for W = M L."""
-    (_dim, _rank), unit = L.shape, np.eye(len(L))
-    # dW L^T L + L dW^T L, then the same with the roles of W and L exchanged.
-    outer = np.kron(unit, L.T @ L) + np.einsum("iq,pa->iapq", L, L).reshape(L.size, L.size)
-    inner = np.kron(unit, L.T @ W) + np.einsum("iq,pa->iapq", W, L).reshape(L.size, L.size)
-    return outer @ by_factor + inner
-
-
-def _product_derivative(X: np.ndarray) -> np.ndarray:
-    """Return dY -> svec(dY X^T + X dY^T) as a matrix on the rows of dY."""
-    dim, rank = X.shape
-    index, unit = vech_index(dim), np.eye(dim)
-    tensor = np.einsum("np,na->npa", unit[index.rows], X[index.columns])
-    tensor += np.einsum("np,na->npa", unit[index.columns], X[index.rows])
-    return tensor.reshape(-1, dim * rank) * index.weight[:, None]
-
-
-def _has_full_rank(L: np.ndarray) -> bool:
-    values = np.linalg.svd(L, compute_uv=False)
-    return bool(values[-1] > FULL_RANK * values[0] > 0)
 
 
 def leaf_spectrum(model: GaussianTransformer, L: np.ndarray) -> LeafSpectrum:
@@ -286,3 +281,26 @@ def _tangent_basis(U: np.ndarray, rank: int) -> np.ndarray:
             E = E if i == j else (E + E.T) / np.sqrt(2)
             columns.append(E[index.rows, index.columns] * index.weight)
     return np.stack(columns, axis=1)
+
+
+def _compressed_derivative(W: np.ndarray, L: np.ndarray, by_factor: np.ndarray) -> np.ndarray:
+    """Return the derivative of (W L^T + L W^T) L, the first factor's, for W = M L."""
+    (_dim, _rank), unit = L.shape, np.eye(len(L))
+    # dW L^T L + L dW^T L, then the same with the roles of W and L exchanged.
+    outer = np.kron(unit, L.T @ L) + np.einsum("iq,pa->iapq", L, L).reshape(L.size, L.size)
+    inner = np.kron(unit, L.T @ W) + np.einsum("iq,pa->iapq", W, L).reshape(L.size, L.size)
+    return outer @ by_factor + inner
+
+
+def _product_derivative(X: np.ndarray) -> np.ndarray:
+    """Return dY -> svec(dY X^T + X dY^T) as a matrix on the rows of dY."""
+    dim, rank = X.shape
+    index, unit = vech_index(dim), np.eye(dim)
+    tensor = np.einsum("np,na->npa", unit[index.rows], X[index.columns])
+    tensor += np.einsum("np,na->npa", unit[index.columns], X[index.rows])
+    return tensor.reshape(-1, dim * rank) * index.weight[:, None]
+
+
+def _has_full_rank(L: np.ndarray) -> bool:
+    values = np.linalg.svd(L, compute_uv=False)
+    return bool(values[-1] > FULL_RANK * values[0] > 0)

@@ -3,11 +3,13 @@
     L(E) = M E + E M^T + T(E) + T(E)^T,    q(E) = <E, T(E)>    in coordinates where Sigma* = I
 
 Dense up to d = 32 and matrix-free by ARPACK beyond, where E is kept as a d x d matrix and one
-application costs O(h d^3). ARPACK's "LR" mode is known to return numbers that are no eigenvalues,
-and eigenvalues that are not the rightmost ones where its subspace is small: so every pair is
-checked by its residual, several are asked for, and two starts must agree. Shift-invert at zero is
-not used: it can converge to a wrong eigenvalue. Where the rightmost eigenvalues are clustered, so
-that ARPACK gives up within its budget, the abscissa is the growth rate of the propagator instead.
+application costs O(h d^3). The rightmost eigenvalues of L are sought as the largest ones of e^(tL):
+ARPACK's "LR" mode converges, where attention rotates fast, to eigenvalues that are not rightmost,
+from whatever start, and shift-invert at zero to wrong ones too. Where e^(tL) costs too much, beyond
+d = 150 or so, "LR" is asked, and believed only as far as propagated matrices grow at the rate it
+says. Every pair is checked by its residual; but for e^(tL) two starts must agree besides. Where the
+rightmost eigenvalues are clustered, so that ARPACK gives up within its budget, dense ones come
+instead up to d = 64, and the growth rate of the propagator beyond.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
-from gausscontrol.analysis.propagator import Linearisation, growth_rate
+from gausscontrol.analysis.propagator import STEP, Linearisation, growth_rate
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import smat, svec, to_svec_basis
 from gausscontrol.model.heads import FactoredHeads, Heads
@@ -26,7 +28,6 @@ from gausscontrol.model.moments import MomentField, attention_form
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
-    "affordable_restarts",
     "covariance_abscissa",
     "dense_operator",
     "extreme_eigenvalues",
@@ -40,7 +41,13 @@ __all__ = [
 ]
 
 DENSE_DIM = 32
-FALLBACK_DIM = 48
+FALLBACK_DIM = 64
+# For e^(tL): t in Taylor steps, what a step leaves out, the subspace, ARPACK's tolerance.
+DEPTH, TRUNCATION, SMALL_KRYLOV, PROPAGATOR_TOLERANCE = 8, 1e-9, 24, 1e-7
+# Products with L that a Taylor step takes, about.
+SERIES = 30
+# What a growth rate may exceed the abscissa by, in units of |L|: a few over its depth of 72/|L|.
+GROWTH_ERROR = 0.04
 KRYLOV_SIZE = 80
 KRYLOV_PAIRS = 4
 # Residual of an eigenpair, and agreement of two starts, that count as converged, relative to the
@@ -52,10 +59,11 @@ ARPACK_TOLERANCE = 1e-9
 LARGE_FORM_TOLERANCE = 1e-3
 ATTEMPTS = 6
 # Restarts of ARPACK, and floating point operations after which it gives up earlier.
-RESTARTS, LEAST_RESTARTS = 60, 4
+RESTARTS, LARGE_RESTARTS = 60, 20
 BUDGET = 4e11
-# Beyond this size more than so many are not worth their time: isolated poles take a few.
-LARGE_DIM, LARGE_RESTARTS = 64, 20
+# Fewer restarts than these of e^(tL) lead nowhere.
+LEAST_RESTARTS = 3
+LARGE_DIM = 64
 # Products with the operator that estimate its size.
 SIZE_STEPS = 12
 
@@ -140,16 +148,67 @@ def rightmost_poles(white: GaussianTransformer) -> np.ndarray:
 def _rightmost_poles(white: GaussianTransformer) -> np.ndarray | GausscontrolError:
     """Return them or the error: a search that failed is remembered too."""
     try:
-        which = "LM" if white.dt else "LR"
-        values = extreme_eigenvalues(
-            eigs, linear_operator(white), which, white.dt, affordable_restarts(white)
-        )
+        if white.dt:
+            values = extreme_eigenvalues(eigs, linear_operator(white), "LM", white.dt)
+        else:
+            values = _rightmost(white)
     except GausscontrolError as error:
         # Eigenvalues far up the imaginary axis defeat ARPACK; slow and sure while it fits.
         if white.dim > FALLBACK_DIM:
             return error
         values = np.linalg.eigvals(dense_operator(white))
     values.flags.writeable = False
+    return values
+
+
+def _rightmost(white: GaussianTransformer) -> np.ndarray:
+    linear, restarts = Linearisation(white), _affordable_restarts(white)
+    if restarts >= LEAST_RESTARTS:
+        return _largest_of_the_propagator(linear, restarts)
+    values = extreme_eigenvalues(eigs, linear_operator(white), "LR", restarts=LARGE_RESTARTS)
+    gap = _growth_rate(white) - _rate(values, 0)
+    if gap > GROWTH_ERROR * linear.size:
+        raise GausscontrolError(
+            f"model: the rightmost eigenvalues that ARPACK finds of a linearisation of size "
+            f"{white.dim * (white.dim + 1) // 2} are {gap:.2g} per unit depth to the left of what "
+            "grows; they may be clustered"
+        )
+    return values
+
+
+def _largest_of_the_propagator(linear: Linearisation, restarts: int) -> np.ndarray:
+    """Return eigenvalues lambda of L for which |e^(t lambda)| is largest, t about 50/|L|.
+
+    They are the Rayleigh quotients of L at the eigenvectors of e^(tL).
+    """
+    if not linear.size:
+        return np.zeros(1, dtype=complex)
+    depth = DEPTH * STEP / linear.size
+    flow = on_svec(lambda E: linear.propagate(E, depth, truncation=TRUNCATION), linear.dim)
+    try:
+        _, vectors = eigs(
+            flow,
+            k=KRYLOV_PAIRS,
+            ncv=SMALL_KRYLOV,
+            v0=np.random.default_rng(0).normal(size=flow.shape[0]),
+            tol=PROPAGATOR_TOLERANCE,
+            maxiter=restarts,
+        )
+    except ArpackNoConvergence as error:
+        raise GausscontrolError(
+            f"model: ARPACK found no rightmost eigenvalues of a linearisation of size "
+            f"{flow.shape[0]} within {restarts} restarts; they may be clustered"
+        ) from error
+    operator = on_svec(linear.apply, linear.dim)
+    images = np.stack([_applied(operator, vector) for vector in vectors.T], axis=1)
+    values = (vectors.conj() * images).sum(axis=0)
+    residuals = np.linalg.norm(images - values * vectors, axis=0)
+    if residuals.max() > PAIR_TOLERANCE * linear.size:
+        raise GausscontrolError(
+            f"model: the rightmost eigenvalues of a linearisation of size {flow.shape[0]} have "
+            f"residuals up to {residuals.max() / linear.size:.1g} of its norm; they may be "
+            "clustered"
+        )
     return values
 
 
@@ -303,19 +362,18 @@ def extreme_eigenvalues(
         if sum(abs(rates[-1] - other) < tolerance * size for other in rates) >= 2:
             return found[int(np.argmax(rates))]
     raise GausscontrolError(
-        "model: ARPACK found no reliable rightmost eigenvalue of a linearisation of size "
-        f"{operator.shape[0]} within {ATTEMPTS} attempts of {restarts} restarts; the rightmost "
-        "ones may be clustered"
+        "model: ARPACK found no reliable extreme eigenvalue of an operator of size "
+        f"{operator.shape[0]} within {ATTEMPTS} attempts of {restarts} restarts; the extreme ones "
+        "may be clustered"
     )
 
 
-def affordable_restarts(model: GaussianTransformer) -> int:
+def _affordable_restarts(model: GaussianTransformer) -> int:
     """Return how often ARPACK may restart for eigenvalues that there is a substitute for."""
     dim = model.dim
     product = 2.0 * dim * (dim**2 + sum(array.size for array in model.heads.arrays))
-    restart = KRYLOV_SIZE * (product + 2.0 * KRYLOV_SIZE * dim**2)
-    most = RESTARTS if dim <= LARGE_DIM else LARGE_RESTARTS
-    return int(np.clip(BUDGET / restart, LEAST_RESTARTS, most))
+    restart = SMALL_KRYLOV * DEPTH * SERIES * product
+    return int(min(BUDGET / restart, RESTARTS))
 
 
 def _size(operator: LinearOperator) -> float:
@@ -332,15 +390,16 @@ def _size(operator: LinearOperator) -> float:
 def _are_pairs(
     operator: LinearOperator, values: np.ndarray, vectors: np.ndarray, residual: float
 ) -> bool:
-    def apply(vector: np.ndarray) -> np.ndarray:
-        if np.isrealobj(vector):
-            return operator @ vector
-        return operator @ vector.real + 1j * (operator @ vector.imag)
-
     return all(
-        np.linalg.norm(apply(vector) - value * vector) <= residual
+        np.linalg.norm(_applied(operator, vector) - value * vector) <= residual
         for value, vector in zip(values, vectors.T, strict=True)
     )
+
+
+def _applied(operator: LinearOperator, vector: np.ndarray) -> np.ndarray:
+    if np.isrealobj(vector):
+        return operator @ vector
+    return operator @ vector.real + 1j * (operator @ vector.imag)
 
 
 def _rate(values: np.ndarray, dt: float) -> float:

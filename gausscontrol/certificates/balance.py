@@ -167,8 +167,11 @@ def _exponents(A: np.ndarray, V: np.ndarray, B: np.ndarray) -> np.ndarray:
 
     found = scipy.optimize.minimize(objective, start, jac=True, method="BFGS").x
     found = found if np.isfinite(found).all() else start
-    found = np.clip((found - found.mean()) / np.log(2), -LARGEST_EXPONENT, LARGEST_EXPONENT)
-    return np.rint(found).astype(int)
+    found = (found - found.mean()) / np.log(2)
+    if np.abs(found).max() >= LARGEST_EXPONENT:
+        # No key sees some coordinates, and the objective pulls them away without end.
+        found = (start - start.mean()) / np.log(2)
+    return np.rint(np.clip(found, -LARGEST_EXPONENT, LARGEST_EXPONENT)).astype(int)
 
 
 def _squares(X: np.ndarray) -> np.ndarray:

@@ -1,17 +1,17 @@
-"""Blow-up certified before it happens (Theory 5.3, 5.6).
+"""Blow-up certified before it happens (Theory 3.2, 5.3, 5.6).
 
     y = tr(P Sigma),     y' >= 2 (k y^2 + a y - g),   k > 0
     =>  every Sigma_0 >= 0 with y above the larger zero escapes to infinity at a finite depth
 
 "spectral" compares lambda_max(B^(1/2) Sigma B^(1/2)) instead of y, "subspace" takes P on a
 left-invariant subspace of V, "sdp" a P > 0 from a semidefinite programme over the cone relaxation.
+"riccati" needs no comparison: where every V_h is a multiple of I, the closed form decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,27 +19,17 @@ from numpy.typing import ArrayLike
 from gausscontrol.analysis.equilibrium import check_model
 from gausscontrol.certificates.balance import Balanced, balanced, check_continuous
 from gausscontrol.certificates.base import Certificate, at_most, finished, guarded
-from gausscontrol.certificates.comparison import EPS, Growth, pencil_bounds
-from gausscontrol.certificates.cone import LARGEST_CONE, Search, pencil, witness_growth
+from gausscontrol.certificates.blow_up_offers import Offer, offers, repeated_margin, stored_plane
+from gausscontrol.certificates.comparison import EPS, Growth
+from gausscontrol.certificates.riccati_growth import escape_depth, escape_level, riccati_flow
 from gausscontrol.certificates.rigorous_blow_up import prove_blow_up
-from gausscontrol.certificates.spectral import spectra, spectral_growth, spectral_level
-from gausscontrol.certificates.subspace import (
-    Plane,
-    SubspaceGrowth,
-    planes,
-    reference_covariance,
-    subspace_growth,
-)
+from gausscontrol.certificates.spectral import spectra, spectral_level
+from gausscontrol.certificates.subspace import reference_covariance
 from gausscontrol.errors import NotCertified
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["BlowUp", "certify_blow_up"]
-
-# Rates a at which the programme is solved again, as shares of the rate of the first witness.
-REFINEMENTS = (0.0, 0.5)
-# A stored number may differ from a repeated computation by this much.
-REPEATED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +39,18 @@ class BlowUp(Certificate):
     Attributes
     ----------
     method : str
-        "spectral" (Theory 5.6), "subspace" or "sdp" (Theory 5.3).
+        "spectral" (Theory 5.6), "subspace" or "sdp" (Theory 5.3), "riccati" (Theory 3.2).
     P : (d, d) ndarray or None
         y = tr(P Sigma), with tr P between 1 and 2; None for "spectral", where
         y = lambda_max(B^(1/2) Sigma B^(1/2)), B that of the head whose key is largest in balanced
-        coordinates.
+        coordinates. For "riccati" y = lambda_max(P Sigma), P not always definite: with
+        G = sum_h v_h (B_h + B_h^T), P <= int_0^depth e^(A^T s) G e^(A s) ds or, if A = a I and
+        `depth` is 0, P <= G.
     threshold : float
-        Bound on tr(P Sigma_0) / sqrt(tr P) [x]^2, for "spectral" on y, above which Sigma blows up.
+        Bound on tr(P Sigma_0) / sqrt(tr P) [x]^2, for "spectral" and "riccati" on y, above which
+        Sigma blows up; 1 where `depth` is not 0.
     rate, gain, loss : float
-        y' >= 2 (gain y^2 + rate y - loss). rate is in [1/t].
+        y' >= 2 (gain y^2 + rate y - loss). rate is in [1/t]. Zero where `depth` is not.
     multiplier : (d^2, d^2) ndarray or None
         G >= 0 with q_P(S) - <G, S (x) S> > 0, S (x) S the row-major Kronecker product; None for
         zero.
@@ -67,6 +60,9 @@ class BlowUp(Certificate):
         "subspace": how far U is from an exact basis, in the units of `data["scale"]`.
     reading : str
         Ending of the statement where structure is read from rounded numbers; empty if it is exact.
+    depth : float
+        "riccati", unless A = a I: what is beyond the threshold has escaped by then; otherwise 0,
+        and `time_bound` depends on the start alone. [t]
     """
 
     method: str
@@ -80,20 +76,24 @@ class BlowUp(Certificate):
     weight: np.ndarray | None = None
     uncertainty: float = 0.0
     reading: str = ""
+    depth: float = 0.0
 
     @property
     def statement(self) -> str:
         """What is certified, in one sentence."""
-        if self.threshold == 0 and self.method != "subspace":
+        if self.threshold == 0 and self.method in ("spectral", "sdp"):
             which = "every covariance but zero"
         else:
             which = f"every covariance with {self._measure} > {at_most(self.threshold)}"
-        return f"{which} escapes to infinity at a finite depth{self.reading}"
+        when = f"no later than depth {at_most(self.depth)}" if self.depth else "at a finite depth"
+        return f"{which} escapes to infinity {when}{self.reading}"
 
     @property
     def _measure(self) -> str:
         if self.P is None:
             return "lambda_max(B^1/2 Sigma_0 B^1/2)"
+        if self.method == "riccati":
+            return "lambda_max(P Sigma_0)"
         return "tr(P Sigma_0)/sqrt(tr P)"
 
     def level(self, Sigma0: ArrayLike) -> float:
@@ -115,11 +115,14 @@ class BlowUp(Certificate):
         """
         Sigma = covariance_matrix(Sigma0, "Sigma0", self.model.dim)
         found = balanced(self.model)
+        if self.method == "riccati":
+            flow = riccati_flow(found)
+            return escape_level(flow.from_original(self.P), flow.covariance(Sigma))
         if self.method == "spectral":
             return spectral_level(found, spectra(found).B, Sigma)
         Sigma = found.covariance(Sigma)
         if self.method == "subspace":
-            return self._plane(found).value(Sigma, self.uncertainty)
+            return stored_plane(found, self).value(Sigma, self.uncertainty)
         P = found.to_balanced(self.P)
         rounding = 4 * len(P) * EPS * np.linalg.norm(P) * np.linalg.norm(Sigma)
         return float(np.sum(P * Sigma) - rounding)
@@ -144,7 +147,8 @@ class BlowUp(Certificate):
 
         Notes
         -----
-        Theory 5.3, 5.6: the depth at which y' = 2 (gain y^2 + rate y - loss) escapes.
+        Theory 5.3, 5.6: the depth at which y' = 2 (gain y^2 + rate y - loss) escapes. Theory 3.2
+        for "riccati": a depth t, up to `depth`, at which lambda_max(W(t) Sigma_0) has passed 1.
 
         Examples
         --------
@@ -153,7 +157,13 @@ class BlowUp(Certificate):
         >>> round(certificate.threshold, 6), round(certificate.time_bound([[2.0]]), 4)
         (1.0, 0.3466)
         """
-        return self._growth.escape_depth(self.level(Sigma0))
+        if not self.depth:
+            return self._growth.escape_depth(self.level(Sigma0))
+        found = balanced(self.model)
+        flow = riccati_flow(found)
+        Sigma = flow.covariance(covariance_matrix(Sigma0, "Sigma0", self.model.dim))
+        P = flow.from_original(self.P)
+        return escape_depth(flow, P, self.depth / found.depth, Sigma) * found.depth
 
     def contains(self, Sigma0: ArrayLike) -> bool:
         """Tell whether a covariance is certified to blow up.
@@ -178,36 +188,14 @@ class BlowUp(Certificate):
     def _growth(self) -> Growth:
         return Growth(self.rate, self.gain, self.loss)
 
-    def _plane(self, found: Balanced) -> Plane:
-        return Plane(self.basis / found.scale[:, None], self.weight)
+    @property
+    def _least_level(self) -> float:
+        """The value of y beyond which covariances escape."""
+        return self.threshold if self.depth else self._growth.level
 
     def _recheck(self) -> float:
         """Repeat the comparison from the model and the stored matrices."""
-        found = balanced(self.model)
-        least = _threshold(self._growth, self.P) if _fits(self) else np.inf
-        if self.model.dt or not self.threshold >= least:
-            return -np.inf
-        offers = [
-            margin
-            for shown, margin in self._repeated(found)
-            if _agrees(shown.scaled(found.depth), self._growth)
-        ]
-        return max(offers, default=-np.inf)
-
-    def _repeated(self, found: Balanced) -> Iterator[tuple[Growth, float]]:
-        """Yield what the stored matrices show, with margins."""
-        if self.method == "spectral":
-            numbers = spectra(found)
-            shown = spectral_growth(numbers) if numbers else None
-            if shown is not None:
-                yield shown.scaled(1.0, found.key_gauge), numbers.v_low / numbers.size
-        elif self.method == "subspace":
-            plane = subspace_growth(found, self._plane(found))
-            if plane and plane.uncertainty <= self.uncertainty and self.reading == _reading(plane):
-                yield plane.growth, plane.margin
-        else:
-            G = None if self.multiplier is None else found.multiplier_to_balanced(self.multiplier)
-            yield from witness_growth(found.model, found.to_balanced(self.P), G)
+        return -np.inf if self.model.dt else repeated_margin(balanced(self.model), self)
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
@@ -215,7 +203,7 @@ class BlowUp(Certificate):
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""
-        unit = "" if self.P is None else " [x]^2"
+        unit = "" if self.P is None or self.method == "riccati" else " [x]^2"
         return [
             f"  method  {self.method}",
             f"  where   {self._measure} > {at_most(self.threshold)}{unit}",
@@ -262,8 +250,11 @@ def certify_blow_up(
 
     Notes
     -----
-    Theory 5.3, 5.6. Spectral comparison and invariant subspaces are tried before semidefinite
-    programmes. The verdict changes neither under head gauge nor with the units.
+    Theory 3.2, 4.7, 5.3, 5.6. Spectral comparison, invariant subspaces and, where every V_h is a
+    multiple of the identity, the closed form are tried before semidefinite programmes. There every
+    covariance that escapes is certified if it is given as `Sigma0`, and some covariance whenever
+    G = sum_h v_h (B_h + B_h^T) has a positive eigenvalue, both but for rounding. The verdict
+    changes neither under head gauge nor with the units.
 
     Examples
     --------
@@ -284,14 +275,13 @@ def certify_blow_up(
             "Sigma0: the zero covariance stays zero; use one that is not, or call without it",
             margin=-1.0,
         )
-    reference = reference_covariance(found) if start is None else found.covariance(start)
+    Sigma = None if start is None else found.covariance(start)
     best: BlowUp | None = None
-    for tried in (_spectral, _subspace, _programme):
-        if tried is _programme and not (sdp and model.dim <= LARGEST_CONE):
-            continue
-        offers = [*tried(found, reference), *([best] if best else [])]
+    for shown in offers(found, Sigma, sdp=sdp):
+        tried = [_certificate(found, offer) for offer in shown]
         # The last one tried wins only where it escapes sooner, or needs less of the start.
-        best = min(offers, key=_urgency(found, reference), default=None)
+        tried += [best] if best else []
+        best = min(tried, key=_urgency(found, Sigma)) if len(tried) > 1 else next(iter(tried), None)
         if best is not None and (start is None or best.contains(start)):
             return finished(best, rigorous)
     if best is None:
@@ -300,134 +290,47 @@ def certify_blow_up(
             f"S >= 0 was found{'' if sdp else ' without semidefinite programmes'}; covariances "
             "may still blow up, see moment_response"
         )
-    reached = best.level(start) / best._growth.level
+    raise _short_of(best, start)
+
+
+def _short_of(certificate: BlowUp, start: np.ndarray) -> NotCertified:
+    """Say how far a start is from the threshold."""
+    y, least = certificate.level(start), certificate._least_level
+    reached = y / least if least > 0 else 0.0
+    found = f"it reaches {reached:.4g} of the threshold"
+    if y == 0:
+        found = f"{certificate._measure} is not positive beyond rounding in the certificate"
     more = f"use more than {1 / reached:.4g} Sigma0, or " if reached > 0 else ""
-    raise NotCertified(
-        f"Sigma0: not certified to blow up: it reaches {reached:.4g} of the threshold of "
-        f"method {best.method!r}; {more}call without it",
+    return NotCertified(
+        f"Sigma0: not certified to blow up: {found} of method {certificate.method!r}; "
+        f"{more}call without it",
         margin=float(reached - 1),
     )
 
 
-def _urgency(found: Balanced, reference: np.ndarray) -> Any:
+def _urgency(found: Balanced, start: np.ndarray | None) -> Callable[[BlowUp], tuple[float, float]]:
     """Order certificates by the depth at which they let a start escape, then by their threshold."""
+    reference = reference_covariance(found) if start is None else start
     Sigma = symmetrise(reference) / found.scale[:, None] / found.scale
 
     def key(certificate: BlowUp) -> tuple[float, float]:
         y = certificate.level(Sigma)
-        needed = certificate._growth.level / y if y > 0 else np.inf
-        return certificate._growth.escape_depth(y), needed
+        needed = certificate._least_level / y if y > 0 else np.inf
+        return certificate.time_bound(Sigma), needed
 
     return key
 
 
-# -- the three methods ----------------------------------------------------------------------------
-
-
-def _spectral(found: Balanced, _: np.ndarray) -> Iterator[BlowUp]:
-    numbers = spectra(found)
-    balanced_growth = spectral_growth(numbers) if numbers else None
-    if balanced_growth is not None:
-        margin = numbers.v_low / numbers.size
-        shown = balanced_growth.scaled(1.0, found.key_gauge)
-        yield _certificate(found, "spectral", shown, margin)
-
-
-def _subspace(found: Balanced, _: np.ndarray) -> Iterator[BlowUp]:
-    for plane in planes(found):
-        U, Q = plane
-        basis = found.scale[:, None] * U
-        Q = symmetrise(np.ldexp(Q, -_size(np.sum((basis @ Q) * basis))))
-        plane = Plane(U, Q)
-        shown = subspace_growth(found, plane)
-        if shown is not None:
-            yield _certificate(
-                found,
-                "subspace",
-                shown.growth,
-                shown.margin,
-                reading=_reading(shown),
-                P=symmetrise(basis @ Q @ basis.T),
-                basis=basis,
-                weight=Q,
-                uncertainty=shown.uncertainty,
-            )
-
-
-def _programme(found: Balanced, reference: np.ndarray) -> Iterator[BlowUp]:
-    search = Search(found.model, 1.0)
-    first = search.definite()
-    if first is None:
-        return
-    if not witness_growth(found.model, *first):
-        return
-    witnesses = [first]
-    low, _ = pencil_bounds(*pencil(first.P, found.model.A))
-    if low < 0 and reference.any():
-        refined = (search.sharpest(share * low / 2, reference) for share in REFINEMENTS)
-        witnesses += [witness for witness in refined if witness is not None]
-    for P, G in witnesses:
-        size = _size(np.trace(found.to_original(P)))
-        P, G = np.ldexp(P, -size), None if G is None else np.ldexp(G, -size)
-        for balanced_growth, margin in witness_growth(found.model, P, G):
-            yield _certificate(
-                found,
-                "sdp",
-                balanced_growth,
-                margin,
-                P=found.to_original(P),
-                multiplier=None if G is None else found.multiplier_to_original(G),
-            )
-
-
-def _certificate(
-    found: Balanced, method: str, shown: Growth, margin: float, **stored: Any
-) -> BlowUp:
-    shown = shown.scaled(found.depth)
-    P = stored.pop("P", None)
+def _certificate(found: Balanced, offer: Offer) -> BlowUp:
+    shown = offer.growth
     return BlowUp(
         model=found.original,
-        margin=float(margin),
+        margin=offer.margin,
         data={"scale": found.scale, "rate": shown.rate, "gain": shown.gain, "loss": shown.loss},
-        method=method,
-        P=P,
-        threshold=_threshold(shown, P) * (1 + 32 * EPS),
+        method=offer.method,
+        threshold=offer.threshold,
         rate=shown.rate,
         gain=shown.gain,
         loss=shown.loss,
-        **stored,
+        **{"P": None, **offer.stored},
     )
-
-
-def _threshold(shown: Growth, P: np.ndarray | None) -> float:
-    """Return the level of the comparison in the units that are reported."""
-    return float(shown.level / (1.0 if P is None else np.sqrt(np.trace(P))))
-
-
-def _reading(plane: SubspaceGrowth) -> str:
-    return "" if plane.is_exact else ", where B_h = c_h B is read up to rounding"
-
-
-def _fits(certificate: BlowUp) -> bool:
-    """Tell whether exactly the matrices of the method are there, and P = U Q U^T is."""
-    P, U, Q = certificate.P, certificate.basis, certificate.weight
-    if certificate.method == "subspace":
-        if P is None or U is None or Q is None or certificate.multiplier is not None:
-            return False
-        terms = (np.abs(U) @ np.abs(Q)) @ np.abs(U).T
-        return bool((np.abs(P - U @ Q @ U.T) <= 1e-12 * terms).all())
-    if not (U is None and Q is None and certificate.uncertainty == 0 and not certificate.reading):
-        return False
-    if certificate.method == "spectral":
-        return P is None and certificate.multiplier is None
-    return certificate.method == "sdp" and P is not None
-
-
-def _size(trace: float) -> int:
-    """Return k with trace / 2^k between 1 and 2."""
-    return int(np.frexp(float(trace))[1]) - 1
-
-
-def _agrees(again: Growth, stored: Growth) -> bool:
-    """Tell whether a repeated computation bears out stored numbers."""
-    return bool(np.allclose(again, stored, rtol=REPEATED, atol=0.0))

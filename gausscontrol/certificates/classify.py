@@ -15,10 +15,17 @@ from functools import partial
 import numpy as np
 
 from gausscontrol.analysis.equilibrium import Equilibrium, check_model
-from gausscontrol.analysis.finding import ALL_RANKS_DIM, find_equilibria, find_equilibrium
+from gausscontrol.analysis.finding import (
+    ALL_RANKS_DIM,
+    find_equilibria,
+    find_equilibrium,
+    quick_equilibria,
+)
 from gausscontrol.analysis.search import default_starts, follow_flow
+from gausscontrol.analysis.singular import polish_factor
 from gausscontrol.certificates.base import Certificate
 from gausscontrol.certificates.blow_up import certify_blow_up
+from gausscontrol.certificates.classification_report import classification_html
 from gausscontrol.certificates.discrete import certify_semiglobal_stability
 from gausscontrol.certificates.local import certify_local_stability
 from gausscontrol.certificates.policy import (
@@ -60,8 +67,10 @@ BEHAVIOURS: dict[str, Callable[..., Certificate]] = {
 # Equilibria named in the report.
 LISTED = 6
 # Trajectories that must all flatten for a singular limit to be called one.
-FLATTENING_STARTS = 4
-FLATTENING_TOLERANCE = 1e-6
+FLATTENING_STARTS, FLATTENING_STEPS = 4, 100
+# Share at which one counts as settled below full rank, where Newton's method has the last word. At
+# full rank it never does: it may be creeping towards a singular limit.
+LOW_TOLERANCE, NEVER = 1e-2, 0.0
 # Ratio of singular values of a factor below which a direction is dropped; above that at which
 # the flow calls a trajectory singular.
 NEGLIGIBLE = 1e-4
@@ -148,13 +157,18 @@ class Classification(Report):
             lines.append(f"  {self.no_equilibrium}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        return classification_html(self)
+
 
 def _described(equilibrium: Equilibrium) -> str:
     word = "stable" if equilibrium.covariance_is_stable else "not stable"
     return f"rank {equilibrium.rank} ({word})"
 
 
-def classify(model: GaussianTransformer, *, sdp: bool = True) -> Classification:
+def classify(
+    model: GaussianTransformer, *, sdp: bool = True, thorough: bool | None = None
+) -> Classification:
     """Say what a layer does to covariances, with the evidence.
 
     Parameters
@@ -163,6 +177,10 @@ def classify(model: GaussianTransformer, *, sdp: bool = True) -> Classification:
     sdp : bool, optional
         Whether semidefinite programmes may be solved; without them fewer models are decided, at
         a fraction of the cost.
+    thorough : bool, optional
+        Whether equilibria are looked for as `find_equilibria` does; otherwise by closed forms and
+        by the flow forward from one start, and then among zero and the pencil (A, V). As `sdp` by
+        default.
 
     Returns
     -------
@@ -189,14 +207,15 @@ def classify(model: GaussianTransformer, *, sdp: bool = True) -> Classification:
     'collapse'
     """
     check_model(model)
-    return _Inquiry(model, sdp).run()
+    return _Inquiry(model, sdp, sdp if thorough is None else thorough).run()
 
 
 class _Inquiry:
     """Certificates and refusals, gathered until the regime is known."""
 
-    def __init__(self, model: GaussianTransformer, sdp: bool) -> None:
+    def __init__(self, model: GaussianTransformer, sdp: bool, thorough: bool) -> None:
         self.model, self.sdp = model, sdp
+        self.search = _equilibria if thorough else quick_equilibria
         self.certificates: dict[str, Certificate] = {}
         self.refused: dict[str, NotCertified] = {}
         self.equilibria: list[Equilibrium] = []
@@ -247,7 +266,7 @@ class _Inquiry:
         return partial(certify_local_stability, equilibrium=self.point)
 
     def _search(self) -> bool:
-        self.equilibria, self.missing = _equilibria(self.model)
+        self.equilibria, self.missing = self.search(self.model)
         self.point = next((e for e in self.equilibria if e.rank == self.model.dim), None)
         return self.point is not None
 
@@ -265,6 +284,8 @@ class _Inquiry:
         except NotCertified as error:
             self.refused[regime] = error
             return False
+        if BOUNDED in {regime, *IMPLIED.get(regime, ())}:
+            self.refused.pop(BLOW_UP, None)  # what is bounded leaves no doubt about that
         return True
 
 
@@ -291,13 +312,16 @@ def _flattens(model: GaussianTransformer, equilibria: list[Equilibrium]) -> bool
 def _limit_rank(model: GaussianTransformer, L: np.ndarray) -> float:
     """Return the rank of the limit of a trajectory; infinite if none is reached.
 
-    Directions that have become negligible are dropped, and what is left must settle: a trajectory
-    also flattens while it escapes.
+    Directions that have become negligible are dropped, and what is left must settle near an
+    equilibrium of its rank: a trajectory also flattens while it escapes.
     """
     while L.shape[1]:
-        arrival = follow_flow(model, L, FLATTENING_TOLERANCE)
+        rank = L.shape[1]
+        tolerance = LOW_TOLERANCE if rank < model.dim else NEVER
+        arrival = follow_flow(model, L, tolerance, FLATTENING_STEPS)
         if arrival.settled:
-            return L.shape[1]
+            is_limit = rank < model.dim and polish_factor(model, arrival.factor) is not None
+            return rank if is_limit else np.inf
         if arrival.reason != "singular":
             return np.inf
         U, values, _ = np.linalg.svd(arrival.factor, full_matrices=False)

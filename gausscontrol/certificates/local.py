@@ -193,9 +193,9 @@ def certify_local_stability(
 
     Notes
     -----
-    Theory 4.5, 4.10, 7.1, 9.1, 9.3. Matrix-free, eigenvalues and norms come from Lanczos: pairs are
-    checked by their residuals and two starts must agree, but no rounding bound covers them, so that
-    rigorous=True is refused there.
+    Theory 4.5, 4.10, 7.1a, 9.1, 9.3. Matrix-free, eigenvalues and norms come from Lanczos: pairs
+    are checked by their residuals and two starts must agree, but no rounding bound covers them, so
+    that rigorous=True is refused there.
 
     Examples
     --------

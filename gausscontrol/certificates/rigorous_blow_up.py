@@ -32,6 +32,7 @@ from gausscontrol.certificates.rigorous_regime import (
     cone_remainder,
     trace_vector,
 )
+from gausscontrol.certificates.rigorous_riccati import prove_riccati_escape, prove_uniform_escape
 from gausscontrol.certificates.spectral import original_key, spectra
 from gausscontrol.linalg.balls import (
     alternates,
@@ -77,15 +78,21 @@ def prove_blow_up(certificate: BlowUp) -> bool:
         The comparison y' >= 2 (gain y^2 + rate y - loss) is proved with the stored numbers, and
         y escapes from every value above the threshold, which is taken to twelve digits. For
         "subspace" y belongs to an exact subspace as near the stored basis as the certificate says.
+        Where `depth` is not zero there is no comparison: P <= W(depth) is proved.
 
     Notes
     -----
-    Theory 5.3, 5.6.
+    Theory 3.2, 5.3, 5.6.
     """
     model = certificate.model
+    if certificate.depth:
+        return certificate.threshold >= 1 and prove_riccati_escape(
+            model, certificate.P, certificate.depth
+        )
     if model.dt or not (certificate.gain > 0 and certificate.loss >= 0):
         return False
-    prove = {"spectral": _spectral, "subspace": _subspace, "sdp": _programme}[certificate.method]
+    methods = {"spectral": _spectral, "subspace": _subspace, "sdp": _programme, "riccati": _uniform}
+    prove = methods[certificate.method]
     with working(model.dim):
         return prove(certificate, ExactModel.of(model)) and _escapes(certificate)
 
@@ -93,7 +100,7 @@ def prove_blow_up(certificate: BlowUp) -> bool:
 def _escapes(certificate: BlowUp) -> bool:
     """Prove that gain y^2 + rate y - loss is not negative from the threshold on, and increases."""
     y = exact(certificate.threshold) * exact(1 + ROUNDED)
-    if certificate.P is not None:
+    if certificate.method in ("subspace", "sdp"):
         y = y * exact_matrix(certificate.P).trace().sqrt()
     slope = exact(certificate.gain) * y + exact(certificate.rate)
     return bool(
@@ -105,14 +112,23 @@ def _spectral(certificate: BlowUp, model: ExactModel) -> bool:
     """B A + A^T B >= 2 a B and B V + V^T B >= 2 (k + e) B, with no loss."""
     found = balanced(certificate.model)
     numbers = spectra(found)
-    head = None if numbers is None else common_key_of(model, original_key(found, numbers))
+    if numbers is None:
+        return False
+    key = original_key(found, numbers)
+    head = common_key_of(model, key)
     if head is None:
         return False
-    linear, quadratic = head.B * model.A, head.B * head.V
-    linear = linear + linear.transpose() - head.B * exact(2 * certificate.rate)
+    quadratic = head.B * head.V
     growth = head.B * (2 * (exact(certificate.gain) + head.rest))
     quadratic = quadratic + quadratic.transpose() - growth
-    return is_positive_definite(linear) and is_positive_definite(quadratic)
+    return is_positive_definite(quadratic) and _grows(certificate, model, key)
+
+
+def _uniform(certificate: BlowUp, _: ExactModel) -> bool:
+    """A = a I and every V_h = v_h I: y' >= 2 (a y + y^2 / 2)."""
+    if certificate.gain > 0.5 or certificate.loss != 0:
+        return False
+    return prove_uniform_escape(certificate.model, certificate.P, certificate.rate)
 
 
 def _programme(certificate: BlowUp, model: ExactModel) -> bool:
@@ -125,15 +141,16 @@ def _programme(certificate: BlowUp, model: ExactModel) -> bool:
     if _bordered(form, w - v * exact(certificate.rate), certificate.loss):
         return True
     # tr(P A S) >= a tr(P S) on S >= 0 costs nothing.
-    return is_positive_definite(form) and _grows(certificate, model, P)
+    return is_positive_definite(form) and _grows(certificate, model, symmetrise(certificate.P))
 
 
-def _grows(certificate: BlowUp, model: ExactModel, P: BallMatrix) -> bool:
-    """Prove P A + A^T P >= 2 a P, in rationals where there is no slack."""
+def _grows(certificate: BlowUp, model: ExactModel, weight: np.ndarray) -> bool:
+    """Prove P A + A^T P >= 2 a P for a weight P, in rationals where there is no slack."""
+    P = exact_matrix(weight)
     linear = P * model.A
     if is_positive_definite(linear + linear.transpose() - P * exact(2 * certificate.rate)):
         return True
-    P = rational_matrix(symmetrise(certificate.P))
+    P = rational_matrix(weight)
     linear = P * ExactModel.of(certificate.model, rational_matrix).A
     rate = rational_matrix(np.array([[2 * certificate.rate]]))[0, 0]
     return alternates(linear + linear.transpose() - P * rate)

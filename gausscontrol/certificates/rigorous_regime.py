@@ -10,8 +10,8 @@ B^(1/2) x: a unit eigenvector u of the largest eigenvalue l = |S| has
 |u^T V_h S E_h u| <= l |V_h| |E_h|.
 
 No equilibrium is involved: all is a statement about the floats of the model and of the witness,
-with k, a and the bound as stored. Inequalities without any slack (k = 0) are decided in rational
-arithmetic. Every function here returns True only if its claim is proved.
+with k, a and the bound as stored. Inequalities without any slack (k = 0, a = 0) are decided in
+rational arithmetic. Every function here returns True only if its claim is proved.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gausscontrol.certificates.balance import balanced
+from gausscontrol.certificates.comparison import EPS
 from gausscontrol.certificates.exact_model import ExactModel, exact_gain, matrix_sum, working
 from gausscontrol.certificates.spectral import original_key, spectra
 from gausscontrol.errors import MatrixEquationError
@@ -74,16 +75,19 @@ def prove_boundedness(certificate: Boundedness) -> bool:
     Notes
     -----
     Theory 3.7, 5.1. y' <= 2 (a y - k y^2) keeps y bounded, limsup y <= max(0, a) / k, and tr Sigma
-    is at most y tr B^-1, or y / lambda_min(P).
+    is at most y tr B^-1, or y / lambda_min(P). With a = k = 0 y never grows.
     """
     model, rate, gain = certificate.model, certificate.rate, certificate.gain
-    if model.dt or not (gain >= 0 and (rate < 0 or gain > 0)):
+    keeps = certificate.relative
+    if model.dt or not (rate == gain == 0 if keeps else gain >= 0 and (rate < 0 or gain > 0)):
         return False
     with working(model.dim):
         exact_model = ExactModel.of(model)
         shown = _comparison(certificate, exact_model, rate, gain)
         if shown is None:
             return False
+        if keeps:
+            return not certificate.mean_stable and _stays(shown, certificate.bound)
         # tr Sigma <= bound follows from D = I, and the balanced trace from its own D.
         ones = np.ones(model.dim)
         if not _limits(shown, ones, rate, gain, certificate.bound):
@@ -109,14 +113,17 @@ def prove_collapse(certificate: Collapse) -> bool:
 
     Notes
     -----
-    Theory 5.2, 5.6: y' <= -rate y.
+    Theory 5.2, 5.6: y' <= -rate y or, with rate 0, y' <= -2 gain y^2, so that y <= 1/(2 gain t).
     """
-    model = certificate.model
-    if model.dt or not certificate.rate > 0:
+    model, rate, gain = certificate.model, certificate.rate, certificate.gain
+    if model.dt or not (rate > 0 == gain if rate else gain > 0):
         return False
     with working(model.dim):
         exact_model = ExactModel.of(model)
-        if _comparison(certificate, exact_model, -certificate.rate / 2, 0.0) is None:
+        shown = _comparison(certificate, exact_model, -rate / 2, gain)
+        if shown is None or not (
+            rate or _traces(shown, np.ones(model.dim), certificate.tail, gain)
+        ):
             return False
         if not certificate.mean_stable:
             return True
@@ -147,10 +154,24 @@ def _comparison(
     else:
         shown = _Shown(symmetrise(certificate.P), False)
         proved = _cone_decay(exact_model, model, shown.weight, certificate.multiplier, gain)
-    X = exact_matrix(shown.weight)
+    definite = is_positive_definite(exact_matrix(shown.weight))
+    return (
+        shown if proved and definite and _slower(exact_model, model, shown.weight, rate) else None
+    )
+
+
+def _slower(
+    exact_model: ExactModel, model: GaussianTransformer, weight: np.ndarray, rate: float
+) -> bool:
+    """Prove P A + A^T P <= 2 a P, in rationals where a = 0 leaves no slack."""
+    X = exact_matrix(weight)
     pencil = X * exact_model.A
-    linear = X * exact(2 * rate) - pencil - pencil.transpose()
-    return shown if proved and is_positive_definite(X) and is_positive_definite(linear) else None
+    if is_positive_definite(X * exact(2 * rate) - pencil - pencil.transpose()):
+        return True
+    if rate != 0:
+        return False
+    pencil = rational_matrix(weight) * rational_matrix(model.A)
+    return alternates(-(pencil + pencil.transpose()))
 
 
 def _cone_decay(
@@ -306,16 +327,28 @@ def _limits(shown: _Shown, scale: np.ndarray, rate: float, gain: float, bound: f
     """Prove limsup tr(D Sigma D) <= bound from y' <= 2 (rate y - gain y^2), D diagonal."""
     if not bound >= 0:
         return False
-    if rate <= 0:
-        return True
+    # The limsup of y is at most rate / gain.
+    return rate <= 0 or _traces(shown, scale, bound, gain / 2, rate)
+
+
+def _traces(shown: _Shown, scale: np.ndarray, bound: float, gain: float, rate: float = 1.0) -> bool:
+    """Prove tr(D Sigma D) <= bound from y <= rate / (2 gain), D diagonal."""
     D, X = exact_matrix(np.diag(scale)), exact_matrix(shown.weight)
-    # tr(D Sigma D) <= f y, and the limsup of y is at most rate / gain.
+    room = exact(bound) * exact(gain) * 2
     if shown.is_spectral:
         back = inverse(X)
-        return back is not None and bool(
-            (D * back * D).trace() * exact(rate) <= exact(bound) * exact(gain)
-        )
-    return is_positive_definite(X * (exact(bound) * exact(gain) / exact(rate)) - D * D)
+        return back is not None and bool((D * back * D).trace() * exact(rate) <= room)
+    return is_positive_definite(X * (room / exact(rate)) - D * D)
+
+
+def _stays(shown: _Shown, bound: float) -> bool:
+    """Prove tr Sigma(t) <= bound tr Sigma_0 for a y that never grows."""
+    # y_0 <= c tr Sigma_0.
+    dim = len(shown.weight)
+    largest = float(np.linalg.eigvalsh(shown.weight)[-1]) * (1 + 4 * dim * EPS)
+    X, ones = exact_matrix(shown.weight), np.ones(dim)
+    below = is_positive_definite(identity(dim) * exact(largest) - X)
+    return below and _traces(shown, ones, bound, 0.5, largest)
 
 
 def _reach(shown: _Shown, scale: np.ndarray) -> float:

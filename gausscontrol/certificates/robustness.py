@@ -191,7 +191,7 @@ def robustness_radius(model: GaussianTransformer, equilibrium: Any) -> Robustnes
 
     Notes
     -----
-    Theory 7.1b. The radius is a lower bound on what is possible. It concerns the covariance;
+    Theory 7.1, 7.1b. The radius is a lower bound on what is possible. It concerns the covariance;
     `mean_radius` says how far the mean follows.
 
     Examples

@@ -119,8 +119,9 @@ def scalar_regime(model: GaussianTransformer) -> ScalarRegime:
 
     Notes
     -----
-    Theory 3.7, 5.6. b and k move the mean only. `classify` certifies what follows off the
-    boundary, and there the two agree.
+    Theory 3.7, 5.6. b and k move the mean only. `classify` certifies what follows, with margins,
+    and says the same, on the boundaries too; only where heads cancel to rounding, so that no
+    margin is left in g, may it say less: "bounded" or "undecided".
 
     Examples
     --------

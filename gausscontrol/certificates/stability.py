@@ -205,7 +205,8 @@ def certify_global_stability(
 
     Notes
     -----
-    Theory 4.1 to 4.3, 4.7 to 4.10, 9.1, 9.3. The verdict does not change under head gauge.
+    Theory 4.1 to 4.3, 4.7 to 4.10, 9.1, 9.3. The verdict does not change under head gauge
+    (Theory 9.2). For P = I and V = c B the gradient case climbs the function of Theory 5.5.
 
     Examples
     --------

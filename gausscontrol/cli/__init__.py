@@ -1,9 +1,11 @@
 """The command line: `gausscontrol COMMAND ...`.
 
-Each command is a parser in `options` and a module that is loaded when the command is given, with a
-function from its options to an exit code: 0 done, 1 a requirement is not met or there is no such
-design or plan, 2 bad input, 130 interrupted. Errors and warnings are one line each on standard
-error, with no traceback.
+Each command is a parser in `options` and a module with a function from its options to an exit code:
+0 done, 1 a requirement is not met or there is no such design or plan, 2 bad input, 130 interrupted.
+Errors and warnings are one line each on standard error, with no traceback.
+
+The module of a command is imported when the command is given, and nothing that is imported here
+needs NumPy or python-control, so that help and version are there at once.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import argparse
 from collections.abc import Sequence
 from importlib import import_module
 
-from gausscontrol.cli.options import UsageError, parser
+from gausscontrol.cli.kept import begin, what_is_kept
+from gausscontrol.cli.options import parser
+from gausscontrol.cli.parsing import UsageError
 from gausscontrol.cli.streams import complain, emit, one_line, plain_warnings
 from gausscontrol.errors import GausscontrolError, InfeasibleDesign, UnreachableError
 
@@ -40,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> code
     0
     """
+    begin()
     try:
         with plain_warnings():
             return _run(parser().parse_args(argv))
@@ -49,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(one_line(error))
         return 2
     except KeyboardInterrupt:
-        complain("interrupted")
+        complain(f"interrupted; {what_is_kept()}")
         return 130
 
 
@@ -60,6 +65,7 @@ def _run(options: argparse.Namespace) -> int:
     except (InfeasibleDesign, UnreachableError) as error:
         reason = one_line(error)
         if options.json:
+            # Here, since it needs NumPy, which the command has imported by now.
             from gausscontrol.cli.jsontext import failure_text
 
             emit(failure_text(options.command, error, reason))

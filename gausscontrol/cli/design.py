@@ -1,4 +1,4 @@
-"""What `design` does: parameters for a target, told and written to a model file (Theory 7).
+"""What `design` does: parameters for a target, told and written to a model file (Theory 7a).
 
     target (mu*, Sigma*), a layer whose matrices are kept unless they are free  ->  a layer
 
@@ -8,19 +8,20 @@ The keys of the JSON object are described in `schema`.
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gausscontrol import plots
+from gausscontrol.cli.choices import MODEL_FILES
 from gausscontrol.cli.gaussians import read_gaussian
 from gausscontrol.cli.jsontext import json_text
-from gausscontrol.cli.options import MODEL_FILES
+from gausscontrol.cli.kept import finished
 from gausscontrol.cli.outputs import check_output, make_folder
 from gausscontrol.cli.report import wrapped
 from gausscontrol.cli.streams import emit, working
+from gausscontrol.cli.wording import by_option
 from gausscontrol.errors import InfeasibleDesign, ParameterError
 from gausscontrol.linalg.arrays import real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix
@@ -39,6 +40,11 @@ OPTIONS = {
     "mean_decay_rate": "--mean-decay-rate",
     "norm_bound": "--norm-bound",
     "n_heads": "--heads",
+    "dt": "--dt",
+    "free": "--free",
+    "initial": "--near",
+    "norm bound": "--norm-bound",
+    "target mean": "--mean",
 }
 
 
@@ -79,10 +85,12 @@ def run(options: argparse.Namespace) -> int:
         des = _design(options, model, target)
         if options.output is not None:
             save_model(options.output, des.model, overwrite=options.force)
+            finished(options.output)
         if options.plots is not None:
             say("drawing")
             pictures = [options.plots / PICTURE]
             plots.save_picture(pictures[0], lambda ax: design_plot(des, ax=ax))
+            finished(pictures[0])
     if options.json:
         emit(json_text("design", _as_json(options, des, target, pictures)))
     else:
@@ -102,20 +110,16 @@ def _design(
             free=free,
             decay_rate=options.decay_rate,
             mean_decay_rate=options.mean_decay_rate,
-            norm_bound=_norm_bound(options.norm_bound),
+            norm_bound=options.norm_bound,
             n_heads=options.heads,
             dt=dt,
             initial=model if options.near else None,
             **given,
         )
     except (InfeasibleDesign, ParameterError) as error:
-        raise type(error)(_by_option(str(error))) from error
-
-
-def _by_option(message: str) -> str:
-    """Return a message with the options of the command in place of the arguments of `design`."""
-    words = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: OPTIONS.get(name[0], name[0]), message)
-    return f"--{words}" if words.startswith(("dt:", "free:")) else words
+        target_option = "--target" if options.covariance is None else "--covariance"
+        words = OPTIONS | {"target covariance": target_option}
+        raise type(error)(by_option(str(error), words)) from error
 
 
 # -- options --------------------------------------------------------------------------------------
@@ -150,21 +154,6 @@ def _covariance(values: np.ndarray, dim: int) -> np.ndarray:
     if values.size == dim:
         return covariance_matrix(np.diag(values), "--covariance", dim)
     return covariance_matrix(values.reshape(dim, dim), "--covariance", dim)
-
-
-def _norm_bound(texts: list[str] | None) -> float | dict[str, float] | None:
-    if texts is None:
-        return None
-    try:
-        if len(texts) == 1 and "=" not in texts[0]:
-            return float(texts[0])
-        pairs = [text.split("=", 1) for text in texts]
-        return {name: float(value) for name, value in pairs}
-    except ValueError as error:
-        raise ParameterError(
-            f"--norm-bound: expected one number, or pairs such as V=5 A=1, found "
-            f"{' '.join(texts)!r}"
-        ) from error
 
 
 # -- the report -----------------------------------------------------------------------------------

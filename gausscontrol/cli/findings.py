@@ -22,6 +22,7 @@ from gausscontrol.analysis.linear import EquilibriumAnalysis, analyze
 from gausscontrol.certificates.base import Certificate
 from gausscontrol.certificates.classify import GLOBAL, Classification, classify
 from gausscontrol.certificates.stability import GlobalStability
+from gausscontrol.cli.kept import finished
 from gausscontrol.cli.observation import Observation, observe
 from gausscontrol.cli.streams import one_line, working
 from gausscontrol.errors import NotCertified
@@ -239,6 +240,7 @@ def draw_all(folder: Path, tasks: tuple) -> tuple[list[Path], dict[str, str]]:
             missing[name] = why
         else:
             plots.save_picture(path, partial(plot, what, **keywords))
+            finished(path)
             drawn.append(path)
     return drawn, missing
 

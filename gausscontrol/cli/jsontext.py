@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from gausscontrol._version import __version__
+from gausscontrol.cli.schema import SCHEMA
 
-__all__ = ["SCHEMA", "failure_text", "json_text", "plain"]
-
-# Goes up when a key is renamed, removed or means something else; new keys leave it as it is.
-SCHEMA = 1
+__all__ = ["failure_text", "json_text", "plain"]
 
 
 def json_text(command: str, report: dict[str, Any]) -> str:

@@ -71,13 +71,11 @@ def observe(
     if equilibrium is None or not thorough or equilibrium.rank < model.dim:
         return seen
     middle, centre = _centre(model, equilibrium)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BlowUpWarning)  # the observation says it
-        for factor in (0.01, 100):
-            where = f"{middle}, Sigma = {factor:g} Sigma*"
-            start = (centre, factor * equilibrium.covariance)
-            depths = _depths(model, depth)
-            seen.append(follow(model, where, start, depths, equilibrium, rtol=OBSERVED_RTOL))
+    for factor in (0.01, 100):
+        where = f"{middle}, Sigma = {factor:g} Sigma*"
+        start = (centre, factor * equilibrium.covariance)
+        depths = _depths(model, depth)
+        seen.append(follow(model, where, start, depths, equilibrium, rtol=OBSERVED_RTOL))
     return seen
 
 
@@ -163,15 +161,13 @@ def follow(
     """
     continuous = isinstance(system, GaussianTransformer) and not system.dt
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BlowUpWarning)  # the observation says it
             response = moment_response(system, depths, start, rtol=rtol)
-        if response.blow_up_time is not None and continuous:
-            # Again, with all points before the escape; then it is this run that warns.
-            caught.clear()
-            shorter = depths / depths[-1] * ESCAPE * response.blow_up_time
-            response = moment_response(system, shorter, start, rtol=rtol)
-        for warning in caught:
-            warnings.warn(warning.message, stacklevel=2)
+            if response.blow_up_time is not None and continuous:
+                # Again, with all points before the escape.
+                shorter = depths / depths[-1] * ESCAPE * response.blow_up_time
+                response = moment_response(system, shorter, start, rtol=rtol)
     except IntegrationError as error:
         return Observation(where, 0.0, "not integrated", one_line(error), None)
     outcome, text = _outcome(response, equilibrium)

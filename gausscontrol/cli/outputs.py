@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from gausscontrol.cli.kept import finished
 from gausscontrol.errors import ParameterError
 from gausscontrol.model.entries import listed
 
@@ -60,7 +61,7 @@ def check_output(
 
 
 def write_file(path: Path, content: bytes, force: bool) -> None:
-    """Write a file that `check_output` let pass.
+    """Write a file that `check_output` let pass, whole or not at all.
 
     Parameters
     ----------
@@ -76,12 +77,22 @@ def write_file(path: Path, content: bytes, force: bool) -> None:
     """
     if force:
         _replace(path, content)
-        return
+    else:
+        _create(path, content)
+    finished(path)
+
+
+def _create(path: Path, content: bytes) -> None:
     try:
-        with path.open("xb") as stream:
-            stream.write(content)
+        stream = path.open("xb")
     except FileExistsError as error:
         raise _taken(path) from error
+    try:
+        with stream:
+            stream.write(content)
+    except BaseException:
+        path.unlink(missing_ok=True)  # A part of a file is worse than none.
+        raise
 
 
 def _replace(path: Path, content: bytes) -> None:

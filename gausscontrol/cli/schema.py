@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gausscontrol.cli.jsontext import SCHEMA
-from gausscontrol.cli.options import ACTUATORS, FREE, KINDS, REQUIRABLE
+from gausscontrol.cli.choices import ACTUATORS, FREE, KINDS, REQUIRABLE
 
-__all__ = ["report_schema"]
+__all__ = ["SCHEMA", "report_schema"]
 
 Schema = dict[str, Any]
+
+# Goes up when a key is renamed, removed or means something else; new keys leave it as it is.
+SCHEMA = 1
 
 REGIMES = (*REQUIRABLE, "singular limit", "undecided")
 SCOPES = ("covariance and mean", "covariance")

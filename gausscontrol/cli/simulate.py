@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from gausscontrol import plots
+from gausscontrol.cli.choices import RUN_FILES
 from gausscontrol.cli.gaussians import read_gaussian
 from gausscontrol.cli.jsontext import json_text
+from gausscontrol.cli.kept import finished
 from gausscontrol.cli.observation import Observation, follow, stack_depths
-from gausscontrol.cli.options import RUN_FILES
 from gausscontrol.cli.outputs import check_output, make_folder, write_file
 from gausscontrol.cli.report import plot_words, wrapped
 from gausscontrol.cli.streams import emit, working
@@ -248,6 +249,7 @@ def draw_run(result: Run, folder: Path) -> None:
     """
     for name, plot in zip(plots.PICTURES, (plots.moment_plot, plots.ellipse_plot), strict=False):
         plots.save_picture(folder / name, partial(plot, result.response, title=result.title))
+        finished(folder / name)
         result.plots.append(folder / name)
 
 

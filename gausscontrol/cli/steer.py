@@ -1,4 +1,4 @@
-"""What `steer` does: layers that turn one Gaussian into another, written to a file (Theory 6).
+"""What `steer` does: layers that turn one Gaussian into another, written to a file (Theory 6a, 6f).
 
     N(m0, Sigma0)  ->  parameters along the depth  ->  layers  ->  N(m1, Sigma1)
 
@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from gausscontrol import plots
+from gausscontrol.cli.choices import MODEL_FILES
 from gausscontrol.cli.gaussians import read_gaussian_file
 from gausscontrol.cli.jsontext import json_text
-from gausscontrol.cli.options import MODEL_FILES
+from gausscontrol.cli.kept import finished
 from gausscontrol.cli.outputs import check_output, make_folder
 from gausscontrol.cli.report import plot_words, wrapped
 from gausscontrol.cli.streams import emit, working
+from gausscontrol.cli.wording import by_option
 from gausscontrol.errors import GausscontrolError, ParameterError
 from gausscontrol.linalg.bures import bures_wasserstein
 from gausscontrol.model.files import load_model, save_model
@@ -34,6 +36,8 @@ from gausscontrol.systems.response import moment_response
 __all__ = ["PICTURE", "Steered", "run", "steered"]
 
 PICTURE = "steering.png"
+# Inches: ellipses have equal axes, and need height.
+PICTURE_SIZE = (6.4, 6.4)
 # Arguments of `steer` and `layers` that an error may name.
 OPTIONS = {
     "duration": "--depth",
@@ -41,6 +45,7 @@ OPTIONS = {
     "rank": "--rank",
     "actuators": "--actuators",
     "model": "--model",
+    "kind": "--kind",
 }
 
 
@@ -82,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
         )
         if options.output is not None:
             save_model(options.output, result.stack, overwrite=options.force)
+            finished(options.output)
             result.output = options.output
         if options.plots is not None:
             say("drawing")
@@ -163,18 +169,16 @@ def steered(
         raise ParameterError(
             f"{model}: expected one model, found a stack of {many}; name a file of one layer"
         )
+    if nominal is not None and nominal.dt:
+        raise ParameterError(
+            f"--model: expected continuous depth, found dt = {nominal.dt:g} in {model}; save it "
+            "with dt = 0, and --kind says which layers are made"
+        )
     try:
         plan = steer(start, goal, duration, actuators=actuators, model=nominal, rank=rank)
         return Steered(files, model, plan, plan.layers(layers, kind))
     except GausscontrolError as error:
-        raise type(error)(_by_option(str(error))) from error
-
-
-def _by_option(message: str) -> str:
-    """Return a message with the options of the command in place of the arguments of `steer`."""
-    name, colon, rest = message.partition(":")
-    words = f"{OPTIONS.get(name, name)}{colon}{rest}"
-    return words.replace("kind='residual'", "--kind residual").replace("pass rank=", "pass --rank ")
+        raise type(error)(by_option(str(error), OPTIONS)) from error
 
 
 def draw_steered(result: Steered, folder: Path) -> None:
@@ -188,7 +192,8 @@ def draw_steered(result: Steered, folder: Path) -> None:
         An existing folder, in which nothing else is touched.
     """
     draw = partial(steering_plot, result.plan, layers=result.stack)
-    plots.save_picture(folder / PICTURE, draw)
+    plots.save_picture(folder / PICTURE, draw, PICTURE_SIZE)
+    finished(folder / PICTURE)
     result.plots.append(folder / PICTURE)
 
 

@@ -1,4 +1,4 @@
-"""The Bures-Wasserstein geometry of covariances, singular ones included (Theory 6).
+"""The Bures-Wasserstein geometry of covariances, singular ones included (Theory 6b).
 
     W2(P, Q)^2 = min over orthogonal Q of |L1 Q - L0|_F^2,     P = L0 L0^T,  Q = L1 L1^T
 
@@ -176,7 +176,7 @@ def bures_wasserstein(P: ArrayLike | tuple, Q: ArrayLike | tuple) -> float:
 
     Notes
     -----
-    Theory 6. Singular covariances are welcome: the distance is |L1 Q - L0|_F with factors aligned
+    Theory 6b. Singular covariances are welcome: the distance is |L1 Q - L0|_F with factors aligned
     by Procrustes, so nothing is inverted. Eigenvalues that are rounding count as zero; their roots,
     of 1e-8, would otherwise be the distance between two roundings of one singular matrix.
 
@@ -239,7 +239,7 @@ def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
 
     Notes
     -----
-    Theory 6: T = L1 Q L0^+, with factors of full column rank aligned by Procrustes. It is
+    Theory 6b, 6f: T = L1 Q L0^+, with factors of full column rank aligned by Procrustes. It is
     symmetric where S0 > 0 and where both ranges are the same; between different ranges a
     symmetric T need not exist. Ranks count eigenvalues of the correlation matrix above 1e-13 of
     the largest, whatever the units of the coordinates.

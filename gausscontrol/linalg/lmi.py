@@ -1,4 +1,4 @@
-"""Semidefinite programmes: the one room in which cvxpy is used (Theory 7, 9.1).
+"""Semidefinite programmes: the one room in which cvxpy is used (Theory 7a, 7d, 9.1).
 
     minimise f(x)   subject to   F_i(x) >= m_i I,   a_j(x) = 0
 
@@ -293,11 +293,15 @@ class Program:
         return max((float(np.max(c.violation())) for c in self._weak), default=0.0)
 
     def _error(self, status: str, solver: str, found: str) -> SolverError:
-        sizes = self.problem.size_metrics
+        sizes, kinds = self.problem.size_metrics, (cp.constraints.Equality, cp.constraints.Zero)
+        variables = _counted(sizes.num_scalar_variables, "variable", "variables")
+        equalities = _counted(sizes.num_scalar_eq_constr, "equality", "equalities")
+        inequalities = _counted(
+            sum(not isinstance(c, kinds) for c in self._constraints), "inequality", "inequalities"
+        )
         return SolverError(
-            f"{self.name}: {solver} found no usable point for {sizes.num_scalar_variables} "
-            f"variables, {sizes.num_scalar_eq_constr} equalities and {len(self._strict)} strict "
-            f"inequalities ({self._scaling()}): {found}",
+            f"{self.name}: {solver} found no usable point for {variables}, {equalities} and "
+            f"{inequalities} ({self._scaling()}): {found}",
             status=status,
         )
 
@@ -308,6 +312,10 @@ class Program:
         if not entries.size:
             return "no data"
         return f"data from {entries.min():.1e} to {entries.max():.1e}"
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number or 'no'} {one if number == 1 else more}"
 
 
 def check_solver(name: Any) -> str:

@@ -46,7 +46,9 @@ import os
 import secrets
 import shutil
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.model.entries import listed
@@ -81,9 +83,10 @@ def load_model(path: str | os.PathLike[str]) -> GaussianTransformer | LayerStack
     Raises
     ------
     ParameterError
-        If the suffix is none of the three, the file is damaged, empty, pickled or a v7.3 .mat, a
-        key is missing or unknown, weights stand beside B or V, or a value is not what the
-        constructor takes. In a stack the message names the layer, in the file's own counting.
+        If `path` is no path, the suffix is none of the three, the file is damaged, empty, pickled
+        or a v7.3 .mat, a key is missing or unknown, weights stand beside B or V, or a value is not
+        what the constructor takes. In a stack the message names the layer, in the file's own
+        counting.
     ShapeError
         If the shapes do not agree.
     OSError
@@ -114,7 +117,7 @@ def load_model(path: str | os.PathLike[str]) -> GaussianTransformer | LayerStack
     True
     True
     """
-    path = Path(path)
+    path = _path_of(path)
     form = _format_of(path)
     _refuse_directory(path)
     if not path.exists():
@@ -159,8 +162,8 @@ def save_model(
     Raises
     ------
     ParameterError
-        If the suffix is none of the three, `model` is neither a model nor a stack, or a name holds
-        characters that files cannot keep.
+        If `path` is no path, the suffix is none of the three, `model` is neither a model nor a
+        stack, or a name holds characters that files cannot keep.
     OSError
         If the folder does not exist, the path is a directory, the file exists and is not to be
         replaced, or the system refuses to write it.
@@ -188,7 +191,7 @@ def save_model(
             f"model: expected a GaussianTransformer or LayerStack, found {type(model).__name__}; "
             "call save_model(path, model)"
         )
-    path = Path(path)
+    path = _path_of(path)
     form = _format_of(path)
     if isinstance(model, LayerStack):
         for i, layer in enumerate(model):
@@ -201,6 +204,17 @@ def save_model(
 
 
 # The file system.
+
+
+def _path_of(path: Any) -> Path:
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)
+    advice = "name a file such as 'layer.mat'"
+    if isinstance(path, Mapping):
+        weights = {"W_Q", "W_K", "W_V", "W_O"} & set(path)
+        maker = "GaussianTransformer.from_weights" if weights else "GaussianTransformer"
+        advice = f"make a model of arrays with {maker}(**arrays)"
+    raise ParameterError(f"path: expected a path, found {type(path).__name__}; {advice}")
 
 
 def _format_of(path: Path) -> Format:

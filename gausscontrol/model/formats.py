@@ -43,8 +43,12 @@ DAMAGE += (EOFError, OSError, RuntimeError, MemoryError)
 DAMAGE += (MatReadError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError)
 
 
+# How a zip archive, which may be empty, and a bare array begin.
+ZIP, NPY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
+
+
 class _Unlike(ParameterError):
-    """The file is sound and holds no named values."""
+    """The file is no file of this format that holds named values."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +128,7 @@ def read_entries(
 
 
 def _read_npz(stream: BinaryIO, wanted: Collection[str], series: str) -> list[Entry]:
-    archive = np.load(stream, allow_pickle=False)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise _Unlike("expected a NumPy .npz archive, found one bare array")
+    archive = _open_npz(stream)
     entries: list[Entry] = []
     records: dict[int, list[Entry]] = {}
     pattern = re.compile(re.escape(series) + "/(0|[1-9][0-9]*)/(.+)", re.DOTALL)
@@ -139,6 +141,23 @@ def _read_npz(stream: BinaryIO, wanted: Collection[str], series: str) -> list[En
     if not records:
         return [_npz_no_series(entry) if entry.name == series else entry for entry in entries]
     return [*entries, _npz_series(series, records)]
+
+
+def _open_npz(stream: BinaryIO) -> np.lib.npyio.NpzFile:
+    # NumPy takes whatever does not begin as one of its files for a pickle, and advises to trust it.
+    start = stream.read(len(NPY))
+    stream.seek(0)
+    expected = "expected a NumPy .npz archive, found"
+    if start == NPY:
+        raise _Unlike(f"{expected} one bare array")
+    if not start.startswith(ZIP):
+        raise _Unlike(f"{expected} damage or another format (it does not begin as an archive)")
+    try:
+        return np.load(stream, allow_pickle=False)
+    except zipfile.BadZipFile as error:
+        raise _Unlike(
+            f"{expected} damage (it begins as an archive, and its end is lost)"
+        ) from error
 
 
 def _npz_no_series(entry: Entry) -> Entry:

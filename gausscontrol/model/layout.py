@@ -384,9 +384,13 @@ def _refuse_unknown(names: list[str], known: Iterable[str]) -> None:
 def _missing(missing: list[str], table: dict[str, Key], entries: list[Entry]) -> ParameterError:
     names = [entry.name for entry in entries]
     twins = [t for key in [*missing, LAYERS] for t in _twins(key, names) if t not in table]
+    twin_of_b = "b" in names and "B" in missing  # b is a key too
     structs = [entry for entry in entries if entry.refusal and entry.refusal.endswith("struct")]
     if twins:
         advice = f"names are case-sensitive, rename {listed(twins)}"
+        advice += ", and b if it is B" if twin_of_b else ""
+    elif twin_of_b and table is DENSE:
+        advice = "names are case-sensitive, rename b if it is B"
     elif structs:
         advice = structs[0].advice
     elif len(missing) == 3 and table is DENSE:

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from gausscontrol.model.stack import LayerStack
     from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["model_html", "model_latex", "stack_html", "stack_latex"]
+__all__ = [
+    "UNITS",
+    "equations_html",
+    "model_html",
+    "model_latex",
+    "size_rows",
+    "stack_html",
+    "stack_latex",
+]
 
 # More heads than this are counted, not written out; more layers than this are left out.
 HEADS, LAYERS = 3, 12
@@ -45,14 +53,76 @@ def model_html(model: GaussianTransformer) -> str:
     -------
     str
     """
-    rows: list[tuple[str | None, str]] = [("system", Markup("<br>".join(_equations(model))))]
+    rows: list[tuple[str | None, str]] = [("system", Markup("<br>".join(equations_html(model))))]
     for name, head, value in _parameters(model):
         label = f"{name} of head {head}" if head is not None else name
         cell = (
             html_matrix(value) if max(value.shape) <= LARGEST else Markup(_size(value, "&times;"))
         )
         rows.append((f"{label} [{UNITS[name]}]", cell))
-    return html_table(_heading(model), rows)
+    return html_table(_heading(model), rows + size_rows(model))
+
+
+def equations_html(model: GaussianTransformer) -> list[str]:
+    """Return the lines of equation (1), as HTML.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+
+    Returns
+    -------
+    list of str
+    """
+    h, total = ("<sub>h</sub>", SUM) if model.n_heads > 1 else ("", "")
+    tilt = f" + {total}V{h} {SIGMA} k{h}" if model.k.any() else ""
+    mean = f"(M + {total}V{h}) {MU}{tilt} + b"
+    drift = f"M = A + {total}V{h} {SIGMA} B{h}"
+    if model.dt:
+        return [
+            f"{MU}<sup>+</sup> = {MU} + dt [{mean}]",
+            f"{SIGMA}<sup>+</sup> = D {SIGMA} D<sup>T</sup>, D = I + dt M",
+            drift,
+        ]
+    return [f"{MU}' = {mean}", f"{SIGMA}' = M {SIGMA} + {SIGMA} M<sup>T</sup>", drift]
+
+
+def size_rows(model: GaussianTransformer) -> list[tuple[str | None, str]]:
+    """Return rows that tell how large the parameters are, and where their spectra end.
+
+    Parameters
+    ----------
+    model : GaussianTransformer
+
+    Returns
+    -------
+    list of (str, str)
+        Spectral norms, of several heads the largest; the abscissae of A and of A + sum_h V_h, which
+        moves the mean of a point, in [1/t], or the spectral radii of their layers.
+    """
+    keys = ["A", "V", "B", *(key for key in ("b", "k") if getattr(model, key).any())]
+    norms = ", ".join(
+        f"|{key}| = {_norm(getattr(model, key), key):.3g} [{UNITS[key]}]" for key in keys
+    )
+    most = " of the largest head" if model.n_heads > 1 else ""
+    drifts = {
+        "A": model.A,
+        "A + V" if model.n_heads == 1 else "A + sum V": model.A + model.V.sum(0),
+    }
+    spectra = {name: np.linalg.eigvals(M) for name, M in drifts.items()}
+    if model.dt:
+        ends = {name: np.abs(1 + model.dt * values).max() for name, values in spectra.items()}
+        label, text = (
+            "spectral radii",
+            [
+                f"I + dt {name if name == 'A' else f'({name})'}: {end:.4g}"
+                for name, end in ends.items()
+            ],
+        )
+    else:
+        label = "abscissae"
+        text = [f"{name}: {values.real.max():.4g} [1/t]" for name, values in spectra.items()]
+    return [(f"norms{most}", norms), (label, ", ".join(text))]
 
 
 def model_latex(model: GaussianTransformer) -> str:
@@ -132,20 +202,6 @@ def _heading(model: GaussianTransformer) -> str:
     return f"GaussianTransformer{name}: d = {model.dim}, {heads}, {depth}"
 
 
-def _equations(model: GaussianTransformer) -> list[str]:
-    h, total = ("<sub>h</sub>", SUM) if model.n_heads > 1 else ("", "")
-    tilt = f" + {total}V{h} {SIGMA} k{h}" if model.k.any() else ""
-    mean = f"(M + {total}V{h}) {MU}{tilt} + b"
-    drift = f"M = A + {total}V{h} {SIGMA} B{h}"
-    if model.dt:
-        return [
-            f"{MU}<sup>+</sup> = {MU} + dt [{mean}]",
-            f"{SIGMA}<sup>+</sup> = D {SIGMA} D<sup>T</sup>, D = I + dt M",
-            drift,
-        ]
-    return [f"{MU}' = {mean}", f"{SIGMA}' = M {SIGMA} + {SIGMA} M<sup>T</sup>", drift]
-
-
 def _parameters(model: GaussianTransformer) -> Iterator[tuple[str, int | None, np.ndarray]]:
     """Name, head where there are several and few enough, and value; zero offsets are left out."""
     single, few = model.n_heads == 1, model.n_heads <= HEADS
@@ -161,6 +217,12 @@ def _parameters(model: GaussianTransformer) -> Iterator[tuple[str, int | None, n
             yield name, None, value
     if model.b.any():
         yield "b", None, model.b
+
+
+def _norm(value: np.ndarray, key: str) -> float:
+    """Return the spectral norm, of several heads the largest; of vectors the Euclidean one."""
+    axis = -1 if key in ("b", "k") else (-2, -1)
+    return float(np.linalg.norm(value, 2, axis=axis).max())
 
 
 def _size(value: np.ndarray, times: str) -> str:

@@ -1,4 +1,4 @@
-"""Scattered Gaussians that all flow to the target of a design (Theory 4.1, 7).
+"""Scattered Gaussians that all flow to the target of a design (Theory 4.1, 7a).
 
 Every (mu_0, Sigma_0) with Sigma_0 > 0 tends to (mu*, Sigma*); drawn are a few of them, as the
 ellipses { mu + r Sigma^(1/2) u : |u| = 1 } along their depths.
@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.symmetric import factor, whitening
 from gausscontrol.model.moments import read_moments
+from gausscontrol.plots.ellipses import ellipse
 from gausscontrol.plots.figures import (
     ABOVE,
     depth_colormap,
@@ -32,14 +33,15 @@ from gausscontrol.systems.response import moment_response
 
 __all__ = ["design_plot"]
 
-STARTS = 8
+STARTS = 6
 # Means start this many standard deviations away, standard deviations at these multiples.
 DISTANCE, SPREAD = 4.0, (0.3, 2.0)
 # Probability that a token lies inside an ellipse.
 CONFIDENCE = 0.68
 # A trajectory is drawn until what is left of it is below this, and at so many depths.
-LEFT, DEPTHS = 1e-3, 240
-ELLIPSES = 5
+LEFT, DEPTHS = 1e-3, 600
+# Ellipses on the way of each start, between it and the target.
+BETWEEN = 2
 MOST_LAYERS = 20_000
 
 
@@ -107,10 +109,8 @@ def design_plot(
     lines[0, 0] = _draw_scalar(axis, des, paths) if des.model.dim == 1 else _draw(axis, des, paths)
     finish(axis)
     legend = legend_of(axis, **(ABOVE if own else {}))
-    default = (
-        f"{len(paths)} Gaussians, one target; certified decay: covariance {des.decay_rate:.3g}, "
-        f"mean {des.mean_decay_rate:.3g} per unit depth"
-    )
+    rates = f"covariance {des.decay_rate:.3g}, mean {des.mean_decay_rate:.3g}"
+    default = f"{len(paths)} Gaussians, one target; certified decay [1/t]: {rates}"
     set_title(figure, axis, own, title, default)
     return ct.ControlPlot(lines, axes, figure, legend=legend)
 
@@ -173,13 +173,15 @@ def _draw(axis: Axes, des: Design, paths: list[tuple[np.ndarray, np.ndarray]]) -
     for (n, (means, factors)), color in zip(enumerate(paths), colors, strict=True):
         means = plane.T @ means
         factors = np.einsum("ia,irn->arn", plane, factors)
-        for m, index in enumerate(_spread_out(means, factors)):
+        first, *between = _spread_out(means, factors)
+        x, y = _ellipse(means[:, first], factors[:, :, first])
+        lines += axis.plot(x, y, color=color, linewidth=1.6, label=_once("starts", n))
+        axis.fill(x, y, color=color, alpha=0.15, linewidth=0)
+        for m, index in enumerate(between):
             x, y = _ellipse(means[:, index], factors[:, :, index])
-            style = {"alpha": 0.9, "linewidth": 1.8} if m == 0 else {"alpha": 0.3, "linewidth": 0.9}
-            label = "starts" if m == n == 0 else None
-            lines += axis.plot(x, y, color=color, label=label, **style)
-        label = "means along the depth" if n == 0 else None
-        lines += axis.plot(*means, color=color, linewidth=1.2, label=label)
+            style = {"linewidth": 0.8, "alpha": 0.6, "linestyle": (0, (4, 2))}
+            lines += axis.plot(x, y, color=color, label=_once("on the way", n + m), **style)
+        lines += axis.plot(*means, color=color, linewidth=1.3, label=_once("means", n))
         axis.plot(*means[:, 0], "o", color=color, markersize=3.5)
     x, y = _ellipse(plane.T @ des.equilibrium.mean, plane.T @ factor(des.equilibrium.covariance))
     lines += axis.plot(x, y, color=ink, linewidth=2.6, label="target", zorder=5)
@@ -216,17 +218,19 @@ def _colors(count: int) -> list[Any]:
     return list(depth_colormap()(np.linspace(0, 1, count)))
 
 
+def _once(label: str, n: int) -> str | None:
+    """Return the label of what is drawn for the first start, for the legend."""
+    return label if n == 0 else None
+
+
 def _spread_out(means: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Choose depths between which the mean and the size change by equal amounts."""
     sizes = np.linalg.norm(factors, axis=(0, 1))
     steps = np.hypot(np.linalg.norm(np.diff(means, axis=1), axis=0), np.diff(sizes))
     travelled = np.concatenate([[0.0], np.cumsum(steps)])
-    wanted = np.searchsorted(travelled, travelled[-1] * np.arange(ELLIPSES) / ELLIPSES)
-    return np.unique(wanted)
+    shares = np.arange(BETWEEN + 1) / (BETWEEN + 1)
+    return np.unique(np.searchsorted(travelled, travelled[-1] * shares))
 
 
 def _ellipse(mean: np.ndarray, L: np.ndarray) -> np.ndarray:
-    U, s, _ = np.linalg.svd(L, full_matrices=False)
-    angle = np.linspace(0, 2 * np.pi, 121)
-    radius = np.sqrt(-2 * np.log1p(-CONFIDENCE))
-    return mean[:, None] + radius * (U * s) @ np.stack([np.cos(angle), np.sin(angle)])
+    return ellipse(mean, L, float(np.sqrt(-2 * np.log1p(-CONFIDENCE))))

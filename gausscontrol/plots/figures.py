@@ -49,7 +49,11 @@ PICTURE_SIZE = (6.4, 4.8)  # inches
 PICTURE_DPI = 150
 
 
-def save_picture(path: str | os.PathLike[str], draw: Callable[..., object]) -> None:
+def save_picture(
+    path: str | os.PathLike[str],
+    draw: Callable[..., object],
+    size: tuple[float, float] = PICTURE_SIZE,
+) -> None:
     """Draw a figure and write it to a file.
 
     The figure is unknown to pyplot, so that no backend is chosen and none is needed.
@@ -60,13 +64,15 @@ def save_picture(path: str | os.PathLike[str], draw: Callable[..., object]) -> N
         The suffix says the format.
     draw : callable
         Takes the figure as its keyword `ax`.
+    size : (float, float), optional
+        Width and height, in inches.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    figure = Figure(figsize=PICTURE_SIZE, layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     draw(ax=figure)
     figure.savefig(path, dpi=PICTURE_DPI)
 
@@ -142,9 +148,9 @@ def mark_escape(axis: Axes, resp: MomentResponse) -> None:
     if resp.blow_up_time is not None:
         axis.axvline(
             resp.blow_up_time,
-            color=alarm(),
-            linestyle="--",
-            linewidth=1.2,
+            color=mpl.rcParams["text.color"],
+            linestyle=":",
+            linewidth=1.6,
             label=f"escape at {resp.blow_up_time:.5g}",
         )
 

@@ -11,12 +11,14 @@ import control as ct
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.plots.figures import (
     check_equilibrium,
     check_response,
+    depth_colormap,
     equilibrium_label,
     finish,
     legend_of,
@@ -29,8 +31,11 @@ from gausscontrol.systems.response import MomentResponse
 
 __all__ = ["moment_plot"]
 
-# Up to FEW quantities get a colour and a name each, up to MANY a line each, more of them a band.
+# Up to FEW quantities get a colour each, up to MANY a shade, and dashes; more of them a band.
 FEW, MANY = 4, 16
+DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
+# Rows of a legend beside the axes before it has a second column.
+ROWS = 9
 # Quantities that spread over more than this factor are drawn on a logarithmic axis.
 LOG_RANGE = 30.0
 # Below this share of the largest value on a logarithmic axis there is rounding only.
@@ -47,15 +52,16 @@ def moment_plot(
     r"""Plot the mean and the covariance spectrum along the depth.
 
     Above mu(t), below the nonzero eigenvalues of Sigma(t), on a logarithmic axis where they
-    spread widely. Beyond 16 coordinates a band shows their range, middle half and median. A
-    vertical line marks the depth of a finite escape.
+    spread widely. Each component has a colour of its own, beyond four a shade between dark and
+    pale; beyond 16 a band shows their range, middle half and median. A vertical line marks the
+    depth of a finite escape.
 
     Parameters
     ----------
     resp : MomentResponse
         Mean [x] and covariance [x]^2.
     equilibrium : Equilibrium, optional
-        Marked at the right edge.
+        Marked at the right edge, in the colour of the component.
     ax : array of two Axes or Figure, optional
         Where to draw, mean first.
     title : str, optional
@@ -95,8 +101,8 @@ def moment_plot(
     spectrum = None if equilibrium is None else _eigenvalues(equilibrium)
     label = equilibrium_label(equilibrium)
     lines = np.empty((2, 1), dtype=object)
-    lines[0, 0] = _draw_family(upper, resp.t, resp.mean, r"$\mu$", mean, label)
-    lines[1, 0] = _draw_spectrum(lower, resp, spectrum, label)
+    lines[0, 0] = _draw_family(upper, resp.t, resp.mean, r"$\mu$", mean, label, own)
+    lines[1, 0] = _draw_spectrum(lower, resp, spectrum, label, own)
     upper.set_ylabel("mean [x]")
     lower.set_ylabel(r"eigenvalues of $\Sigma$ [x]$^2$")
     lower.set_xlabel("depth t")
@@ -104,13 +110,20 @@ def moment_plot(
         mark_escape(axis, resp)
         finish(axis)
     upper.tick_params(labelbottom=not own)
-    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if own else {}
-    legends = np.array([[legend_of(upper, **place)], [legend_of(lower, **place)]], dtype=object)
+    legends = np.array([[_legend(axis, own)] for axis in (upper, lower)], dtype=object)
     set_title(figure, upper, own, title, resp.title)
     return ct.ControlPlot(lines, axes, figure, legend=legends)
 
 
 # -- moments along the depth ----------------------------------------------------------------------
+
+
+def _legend(axis: Axes, own: bool) -> Legend:
+    if not own:
+        return legend_of(axis)
+    columns = 1 if len(axis.get_legend_handles_labels()[0]) <= ROWS else 2
+    place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": columns}
+    return legend_of(axis, columnspacing=1.0, handlelength=1.6 if columns > 1 else 2.2, **place)
 
 
 def _draw_family(
@@ -120,33 +133,43 @@ def _draw_family(
     symbol: str,
     final: np.ndarray | None,
     label: str,
+    own: bool,
 ) -> list[Line2D]:
     """Draw (n, N) values over t and mark n final ones, with a label."""
-    count, colors = len(values), palette()
-    if count <= FEW:
-        lines = [
-            axis.plot(t, row, color=colors[i % len(colors)], label=_indexed(symbol, i, count))[0]
-            for i, row in enumerate(values)
-        ]
-    elif count <= MANY:
-        lines = axis.plot(t, values.T, color=colors[0], linewidth=0.9, alpha=0.8)
-        lines[0].set_label(f"{_indexed(symbol, 0, count)} ... {_indexed(symbol, count - 1, count)}")
-    else:
-        lines = _draw_band(axis, t, values, colors[0])
+    count = len(values)
+    if count > MANY:
+        lines = _draw_band(axis, t, values, palette()[0])
         final = None if final is None or not final.size else np.quantile(final, [0, 0.5, 1])
+        colors = [mpl.rcParams["text.color"]] * 3
+    else:
+        colors, dashes = _styles(count)
+        lines = [
+            axis.plot(t, row, color=color, linestyle=dash, label=_indexed(symbol, i, count))[0]
+            for i, (row, color, dash) in enumerate(zip(values, colors, dashes, strict=True))
+        ]
+        if count > FEW and not own:
+            # In axes of the user the ends of the shades have to do.
+            for line in lines[1:-1]:
+                line.set_label("_nolegend_")
     if final is not None and final.size:
-        axis.plot(
-            np.full(len(final), t[-1]),
-            final,
-            "D",
-            markersize=4.5,
-            markerfacecolor="none",
-            markeredgecolor=mpl.rcParams["text.color"],
-            label=label,
-            clip_on=False,
-            zorder=4,
-        )
+        _mark_final(axis, t[-1], final, colors, label)
     return lines
+
+
+def _styles(count: int) -> tuple[list[Any], list[Any]]:
+    """Return a colour and a dash pattern for each of up to MANY lines."""
+    if count <= FEW:
+        cycle = palette()
+        return [cycle[i % len(cycle)] for i in range(count)], list(DASHES[:count])
+    # Neighbouring shades differ in their dashes.
+    return list(depth_colormap()(np.linspace(0, 1, count))), [DASHES[i % 3] for i in range(count)]
+
+
+def _mark_final(axis: Axes, t: float, final: np.ndarray, colors: list[Any], label: str) -> None:
+    style = {"markersize": 4.5, "markerfacecolor": mpl.rcParams["axes.facecolor"], "zorder": 4}
+    for value, color in zip(final, colors, strict=False):
+        axis.plot(t, value, "D", markeredgecolor=color, clip_on=False, **style)
+    axis.plot([], [], "D", markeredgecolor=mpl.rcParams["text.color"], label=label, **style)
 
 
 def _draw_band(axis: Axes, t: np.ndarray, values: np.ndarray, color: str) -> list[Line2D]:
@@ -159,13 +182,13 @@ def _draw_band(axis: Axes, t: np.ndarray, values: np.ndarray, color: str) -> lis
 
 
 def _draw_spectrum(
-    axis: Axes, resp: MomentResponse, final: np.ndarray | None, label: str
+    axis: Axes, resp: MomentResponse, final: np.ndarray | None, label: str, own: bool
 ) -> list[Line2D]:
     values = _response_eigenvalues(resp)
     if len(values) == 0:
         axis.set_ylim(-1, 1)
         return axis.plot(resp.t, np.zeros_like(resp.t), label=r"$\Sigma = 0$", color=palette()[0])
-    lines = _draw_family(axis, resp.t, values, r"$\lambda$", final, label)
+    lines = _draw_family(axis, resp.t, values, r"$\lambda$", final, label, own)
     if len(values) < resp.mean.shape[0]:
         axis.plot([], [], " ", label=f"rank {len(values)} of {resp.mean.shape[0]}")
     low, high = values.min(), values.max()

@@ -1,4 +1,4 @@
-"""A steering plan: the Gaussian on its way, and what its parameters cost (Theory 6).
+"""A steering plan: the Gaussian on its way, and what its parameters cost (Theory 6a to 6d).
 
 { m(t) + r Sigma(t)^(1/2) u : |u| = 1 }  above,     |b(t)|, |A(t)| or |V(t)| or |B(t)|  below
 """
@@ -9,6 +9,7 @@ from typing import Any
 
 import control as ct
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
@@ -28,6 +29,10 @@ POINTS = 201
 LOG_RANGE = 30.0
 # Room for the legend above the norms, over their range.
 HEADROOM = 0.3
+# In inches: width of a figure with both pictures above each other, height of the ellipses in it,
+# height of the norms, and what labels, legends and the bar of depths take; size with both beside.
+PLAIN, HEIGHTS, NORMS, FRAME = 6.4, (2.2, 4.6), 1.1, (1.7, 2.1)
+WIDE = (9.0, 4.8)
 REGIONS = {0: "point", 1: "segment"}
 UNITS = {"b": "[x/t]", "A": "[1/t]", "V": "[1/t]", "B": "[1/x$^2$]"}
 
@@ -43,9 +48,10 @@ def steering_plot(
 ) -> ct.ControlPlot:
     """Plot the path of a steering plan and its parameter norms.
 
-    Above, confidence ellipses of the planned Gaussians, coloured by depth, with the Gaussians
-    after each layer dashed on top. Below, the spectral norms of b and of the steered parameter
-    against depth, with those of the layers as steps.
+    First, confidence ellipses of the planned Gaussians, coloured by depth, with the Gaussians
+    after each layer dashed on top. Then the spectral norms of b and of the steered parameter
+    against depth, with those of the layers as steps: below the ellipses or beside them, whichever
+    draws these larger.
 
     Parameters
     ----------
@@ -73,7 +79,7 @@ def steering_plot(
 
     Notes
     -----
-    Theory 6. For d = 1 the upper picture shows the interval of the tokens against depth.
+    Theory 6a, 6d. For d = 1 the upper picture shows the interval of the tokens against depth.
 
     Examples
     --------
@@ -92,9 +98,9 @@ def steering_plot(
             "make one with steer(start, goal, duration)"
         )
     stack = _read_layers(layers, plan)
-    figure, axes, own = _open(ax)
-    upper, lower = axes[:, 0]
     resp = plan.response(np.linspace(0, plan.duration, POINTS), rtol=1e-7)
+    figure, axes, own = _open(ax, _extent(resp, coordinates, confidence))
+    upper, lower = axes[:, 0]
     top = ellipse_plot(resp, coordinates=coordinates, confidence=confidence, ax=upper)
     lines = np.empty((2, 1), dtype=object)
     lines[0, 0] = list(top.lines[0, 0])
@@ -115,13 +121,50 @@ def steering_plot(
     return ct.ControlPlot(lines, axes, figure, legend=legends)
 
 
-def _open(ax: Any) -> tuple[FigureBase, np.ndarray, bool]:
+def _extent(resp: MomentResponse, coordinates: Any, confidence: float) -> np.ndarray | None:
+    """Return width and height of all ellipses; for d = 1 there are none."""
+    if resp.mean.shape[0] == 1:
+        return None
+    plane, _ = plotting_plane(resp, None, read_coordinates(coordinates, resp.mean.shape[0]))
+    radius = np.sqrt(-2 * np.log1p(-confidence))
+    half = radius * np.linalg.norm(np.einsum("ia,irn->arn", plane, resp.factor), axis=1)
+    mean = plane.T @ resp.mean
+    extent = (mean + half).max(axis=1) - (mean - half).min(axis=1)
+    # Gaussians on a line, or at a point, need some room all the same.
+    return np.maximum(extent, max(0.1 * extent.max(), np.finfo(float).tiny))
+
+
+def _open(ax: Any, extent: np.ndarray | None) -> tuple[FigureBase, np.ndarray, bool]:
     if ax is not None and not isinstance(ax, FigureBase):
         return open_axes(ax, 2)
+    if ax is None and (not plt.get_fignums() or plt.gcf().axes):
+        plt.figure(figsize=_size(extent))
     # Two pictures with horizontal axes of their own, where open_axes would share one.
     figure, placeholder, own = open_axes(ax, 1)
     placeholder[0, 0].remove()
-    return figure, figure.subplots(2, 1, squeeze=False, height_ratios=(3, 2)), own
+    if extent is not None and _beside(figure.bbox.size / figure.dpi, extent):
+        return figure, figure.subplots(1, 2, squeeze=False, width_ratios=(3, 2)).T, own
+    lower = NORMS if extent is not None else 2.0
+    rest = max(figure.bbox.height / figure.dpi - FRAME[1] - lower, lower)
+    return figure, figure.subplots(2, 1, squeeze=False, height_ratios=(rest, lower)), own
+
+
+def _size(extent: np.ndarray | None) -> tuple[float, float] | None:
+    """Return the size of a figure whose axes the ellipses fill, in inches."""
+    if extent is None:
+        return None
+    width, height = extent
+    if height > width:
+        return WIDE
+    inner = float(np.clip((PLAIN - FRAME[0]) * height / width, *HEIGHTS))
+    return PLAIN, inner + NORMS + FRAME[1]
+
+
+def _beside(size: np.ndarray, extent: np.ndarray) -> bool:
+    """Return whether ellipses are larger beside the norms than above them, and legends fit."""
+    above = (size - [FRAME[0], FRAME[1] + NORMS]) / extent
+    beside = (size * [0.6, 1.0] - [FRAME[0], 0.6 * FRAME[1]]) / extent
+    return bool(size[0] >= WIDE[0] and beside.min() > above.min())
 
 
 def _read_layers(layers: Any, plan: SteeringPlan) -> LayerStack | None:

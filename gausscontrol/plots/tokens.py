@@ -17,7 +17,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gausscontrol.errors import ParameterError
 from gausscontrol.plots.figures import (
-    alarm,
     finish,
     legend_of,
     open_axes,
@@ -30,6 +29,8 @@ __all__ = ["token_plot"]
 
 # Up to this many eigenvalues are drawn each; of more, the largest, the median and the smallest.
 FEW = 4
+# Seen without colours too.
+MARKS, DASHES = "os^D", ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))
 # Eigenvalues below this share of the largest are rounding, and have no place on the axis.
 LOG_FLOOR = 1e-14
 # About this many dots are drawn along the depth.
@@ -137,7 +138,7 @@ def _mark_escape(axis: Axes, resp: TokenResponse, *, named: bool) -> None:
         return
     depth = resp.gaussian.blow_up_time
     label = f"Gaussian system\nescapes at {depth:.5g}" if named else None
-    axis.axvline(depth, color=alarm(), linestyle="--", linewidth=1.2, label=label)
+    axis.axvline(depth, color=mpl.rcParams["text.color"], linestyle=":", linewidth=1.6, label=label)
 
 
 def _plain_logarithmic(axis: Axes) -> None:
@@ -169,7 +170,7 @@ def _draw_spectra(axis: Axes, resp: TokenResponse) -> list[Line2D]:
         color = colors[n % len(colors)]
         shown = np.where(tokens[i] > floor, tokens[i], np.nan)
         lines += axis.plot(
-            resp.t[::stride], shown[::stride], "o", markersize=3.5, color=color, label=name
+            resp.t[::stride], shown[::stride], MARKS[n], markersize=3.5, color=color, label=name
         )
         if resp.gaussian is not None:
             values = _spectrum(resp.gaussian.covariance)[i]
@@ -217,7 +218,8 @@ def _draw_shares(axis: Axes, resp: TokenResponse) -> list[Line2D]:
     }
     lines = []
     for n, (name, values) in enumerate(curves.items()):
-        lines += axis.plot(resp.t, values, color=colors[n % len(colors)], label=name)
+        style = {"color": colors[n % len(colors)], "linestyle": DASHES[n]}
+        lines += axis.plot(resp.t, values, label=name, **style)
     if resp.logit_std.max() > 10:
         axis.set_yscale("symlog", linthresh=1.0)
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

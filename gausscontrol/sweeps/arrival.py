@@ -16,13 +16,15 @@ from gausscontrol.analysis.search import (
     COLLAPSED,
     DEGENERATE,
     ESCAPED,
-    FLOW_RTOL,
+    ESCAPING,
     FLOW_STEPS,
     LOOK,
+    OUTDONE,
     SINGULAR_RATIO,
+    flow_rtol,
 )
 from gausscontrol.linalg.symmetric import vech_index
-from gausscontrol.sweeps.batch import Field, Stack, mul, transposed
+from gausscontrol.sweeps.batch import Field, Stack, chosen, mul, transposed
 from gausscontrol.sweeps.flow import BOGACKI_SHAMPINE, Stepper
 from gausscontrol.systems.integrate import GAUGE_FLOOR
 
@@ -59,7 +61,7 @@ def follow(
     factor : (N, d, r) ndarray
         Of full column rank.
     tolerance : float
-        Settled once |sym(L^+ M L)| is below this share of |L^+ A L| + |L^+ T L|.
+        Settled once |sym(L^+ M L)| is below this share of |L^+ A L| + |L^+ T L|; 0 for never.
     steps : int, optional
         Steps after which a trajectory counts as unsettled.
 
@@ -96,7 +98,9 @@ def _follow_covariance(white: Stack, tolerance: float, steps: int) -> Arrivals:
     L = np.broadcast_to(unit, (dim, dim, white.count)).copy()
     result = Arrivals(np.moveaxis(L, -1, 0).copy(), np.full(white.count, UNSETTLED))
     start = L[index.rows, index.columns]
-    stepper = Stepper(BOGACKI_SHAMPINE, rate, start, rtol=FLOW_RTOL, atol=1e-9, resting=dim)
+    stepper = Stepper(
+        BOGACKI_SHAMPINE, rate, start, rtol=flow_rtol(tolerance), atol=1e-9, resting=dim
+    )
     taken = np.zeros(white.count, dtype=int)
     while active.size:
         advanced = stepper.attempt()
@@ -106,18 +110,19 @@ def _follow_covariance(white: Stack, tolerance: float, steps: int) -> Arrivals:
         reason[stepper.failed | (advanced & large)] = ESCAPE
         looking = np.flatnonzero(advanced & (taken % LOOK == 0) & (reason < 0))
         if looking.size:
-            following, good = cholesky(stepper.y[:, looking][full])
+            following, good = cholesky(chosen(stepper.y, looking)[full])
             reason[looking[~good]] = DEGENERATED
-            looking, following = looking[good], following[..., good]
+            looking, following = looking[good], chosen(following, np.flatnonzero(good))
             L[..., looking] = following
-            reason[looking] = _verdicts(field.keep(looking), following, tolerance)
+            unit = np.ones(looking.size)
+            reason[looking] = _verdicts(field.keep(looking), following, tolerance, unit)
         reason[(reason < 0) & advanced & (taken >= steps)] = UNSETTLED
         done = reason >= 0
         if done.any():
             gone, kept = active[done], np.flatnonzero(~done)
             result.factor[gone] = np.moveaxis(L[..., done], -1, 0)
             result.reason[gone] = reason[done]
-            active, taken, L = active[kept], taken[kept], L[..., kept]
+            active, taken, L = active[kept], taken[kept], chosen(L, kept)
             field = field.keep(kept)
             stepper.keep(kept)
     return result
@@ -137,7 +142,7 @@ def _follow_factor(models: Stack, factor: np.ndarray, tolerance: float, steps: i
         BOGACKI_SHAMPINE,
         rate,
         L.reshape(dim * rank, count),
-        rtol=FLOW_RTOL,
+        rtol=flow_rtol(tolerance),
         atol=1e-9 * size,
         resting=dim,
     )
@@ -148,18 +153,18 @@ def _follow_factor(models: Stack, factor: np.ndarray, tolerance: float, steps: i
         reason = np.full(active.size, -1)
         large = ~(np.abs(stepper.y).max(axis=0) < ESCAPED * size)
         reason[stepper.failed | (advanced & large)] = ESCAPE
-        looking = np.flatnonzero(advanced & (reason < 0))
+        looking = np.flatnonzero(advanced & (taken % LOOK == 0) & (reason < 0))
         if looking.size:
-            following = stepper.y[:, looking].reshape(dim, rank, -1)
+            following = chosen(stepper.y, looking).reshape(dim, rank, -1)
             L[..., looking] = following
-            reason[looking] = _verdicts(field.keep(looking), following, tolerance)
+            reason[looking] = _verdicts(field.keep(looking), following, tolerance, size[looking])
         reason[(reason < 0) & advanced & (taken >= steps)] = UNSETTLED
         done = reason >= 0
         if done.any():
             gone, kept = active[done], np.flatnonzero(~done)
             result.factor[gone] = np.moveaxis(L[..., done], -1, 0)
             result.reason[gone] = reason[done]
-            active, taken, L, size = active[kept], taken[kept], L[..., kept], size[kept]
+            active, taken, L, size = active[kept], taken[kept], chosen(L, kept), size[kept]
             field = field.keep(kept)
             stepper.keep(kept)
     return result
@@ -228,8 +233,8 @@ def cholesky(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return L, good & (diagonal.min(axis=0) > DEGENERATE * diagonal.max(axis=0))
 
 
-def _verdicts(field: Field, L: np.ndarray, tolerance: float) -> np.ndarray:
-    """Return SETTLED, SINGULAR or -1 for factors (d, r, N)."""
+def _verdicts(field: Field, L: np.ndarray, tolerance: float, size: np.ndarray) -> np.ndarray:
+    """Return SETTLED, SINGULAR, ESCAPE or -1 for factors (d, r, N) that had entries up to size."""
     Q, R, inverse = _triangular(L)
     Qt = Q.swapaxes(0, 1)
 
@@ -242,9 +247,13 @@ def _verdicts(field: Field, L: np.ndarray, tolerance: float) -> np.ndarray:
     rate = _norms(total + total.swapaxes(0, 1))
     linear, nonlinear = _norms(drift), _norms(attention)
     trace = np.einsum("iin->n", total)
-    collapses = (nonlinear < COLLAPSED * linear) & (trace < 0)
-    settled = rate <= 2 * tolerance * (linear + nonlinear)
-    verdicts = np.where(settled, SETTLED, np.where(collapses, SINGULAR, -1))
+    verdicts = np.full(size.shape, -1)
+    balance = _norms(attention + attention.swapaxes(0, 1)) / _norms(drift + drift.swapaxes(0, 1))
+    far = np.flatnonzero((balance > OUTDONE) & (trace > 0))
+    largest = np.linalg.norm(np.moveaxis(L[..., far], -1, 0), 2, axis=(1, 2))
+    verdicts[far[largest > ESCAPING * size[far]]] = ESCAPE
+    verdicts[(nonlinear < COLLAPSED * linear) & ~(trace > 0)] = SINGULAR
+    verdicts[rate <= 2 * tolerance * (linear + nonlinear)] = SETTLED
     # The ratio of the singular values, between these two.
     least = 1 / (_norms(R) * _norms(inverse))
     flat = ~(least * len(R) > SINGULAR_RATIO)

@@ -8,7 +8,7 @@ coordinates. Models whose heads share a key, on which other criteria bear, are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +62,9 @@ def collapse(models: Stack) -> Answer:
     """
     feed = is_hurwitz(models.A)
     holds, mean = np.where(feed == NO, NO, UNCLEAR), np.full(models.count, UNCLEAR)
-    left = np.flatnonzero(feed == YES)
+    possible = _may_dissipate(models)
+    holds[~possible] = NO
+    left = np.flatnonzero((feed == YES) & possible)
     if left.size:
         found = balanced(models.take(left))
         offers = [_verdict(x.definite, _sign(-x.rate, CLEAR)) for x in _offers(found)]
@@ -83,6 +85,14 @@ def bounded(models: Stack) -> Answer:
     -------
     Answer
     """
+    holds, mean = np.full(models.count, NO), np.full(models.count, UNCLEAR)
+    left = np.flatnonzero(_may_dissipate(models))
+    if left.size:
+        holds[left], mean[left] = _bounded(models.take(left))
+    return Answer(holds, mean)
+
+
+def _bounded(models: Stack) -> Answer:
     found = balanced(models)
     offers = list(_offers(found))
     holds = np.where(found.sure, _any([x.definite for x in offers]), UNCLEAR)
@@ -123,6 +133,25 @@ def blow_up(models: Stack) -> Answer:
     mean = np.full(models.count, NO)
     if models.n_heads > 1:
         return Answer(np.full(models.count, NO), mean)
+    holds = np.full(models.count, NO)
+    index = np.flatnonzero(_signs_agree(models, np.max))
+    if index.size:
+        holds[index] = growing_planes(models.take(index))
+    return Answer(holds, mean)
+
+
+def _may_dissipate(models: Stack) -> np.ndarray:
+    """Tell where <E, P T(E)> < 0 is not excluded for every P > 0.
+
+    At E = s s^T it is s^T B s times s^T P V s: with one head B has a sign, and V the other.
+    """
+    if models.n_heads > 1:
+        return np.ones(models.count, dtype=bool)
+    return _signs_agree(models._replace(V=-models.V), np.min)
+
+
+def _signs_agree(models: Stack, extreme: Callable[..., np.ndarray]) -> np.ndarray:
+    """Tell where B has a sign, up to doubt, and the least or largest Re lambda(V) may have it."""
     V, B = models.V[:, 0], models.B[:, 0]
     keys = np.linalg.eigvalsh((B + transposed(B)) / 2)
     doubt = CLEAR * np.linalg.norm(B, axis=(1, 2))
@@ -131,12 +160,8 @@ def blow_up(models: Stack) -> Answer:
     possible = np.zeros(models.count, dtype=bool)
     for sign in (1.0, -1.0):
         definite = (sign * keys).min(axis=1) > -doubt
-        possible |= definite & ((sign * values).max(axis=1) > -size)
-    holds = np.full(models.count, NO)
-    index = np.flatnonzero(possible)
-    if index.size:
-        holds[index] = growing_planes(models.take(index))
-    return Answer(holds, mean)
+        possible |= definite & (extreme(sign * values, axis=1) > -size)
+    return possible
 
 
 def _offers(found: BalancedStack) -> Iterator[_Offers]:

@@ -33,18 +33,13 @@ from gausscontrol.sweeps.batch import Stack, blocks, read_stack
 from gausscontrol.sweeps.behaviour import Answer, blow_up, bounded, collapse
 from gausscontrol.sweeps.evidence import NO, UNCLEAR, YES, Points, size_of
 from gausscontrol.sweeps.limits import flattens
-from gausscontrol.sweeps.polish import Roots
-from gausscontrol.sweeps.search import candidates, default_starts, obstructed
+from gausscontrol.sweeps.search import default_starts, obstructed, quick_roots
 from gausscontrol.sweeps.structure import is_structured, may_be_gradient
 
 __all__ = ["BatchClassification", "classify_batch"]
 
 # Beyond this dimension every model is classified by itself: its own arrays are large enough.
 LARGEST_DIM = 8
-# Roots per model for which room is made at once.
-ROOTS = 4
-# Share of an abscissa within which two roots may be one.
-SAME = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +128,7 @@ def classify_batch(
         return _one_by_one(models, np.full(models.count, None), np.full(models.count, None))
     unknowns = size_of(size_of(models.dim))
     found = []
-    for index in blocks(models.count, ROOTS * unknowns**2):
+    for index in blocks(models.count, unknowns**2):
         inquiry = _Inquiry(models.take(index))
         inquiry.run()
         found.append(inquiry.result())
@@ -228,72 +223,40 @@ class _Inquiry:
 
 
 class _Search:
-    """Equilibria of some models, looked for until they decide."""
+    """The equilibrium of every model that the quick search comes to, and what it decides."""
 
     def __init__(self, inquiry: _Inquiry, index: np.ndarray) -> None:
         self.inquiry, self.index = inquiry, index
         self.plain = ~inquiry.structured[index]
-        holds, near = obstructed(inquiry.models.take(index))
-        self.obstructed, self.open = holds & ~near & self.plain, np.flatnonzero(~holds & ~near)
-        # Positions among `index`: attracting all, of doubtful roots, of a root that does not.
-        self.settled = np.zeros(index.size, dtype=bool)
-        self.doubt = np.zeros(index.size, dtype=bool)
-        self.found = np.zeros(index.size, dtype=bool)
-        # Least abscissa of a root, and what is said of the root that has it.
-        self.abscissa = np.full(index.size, np.inf)
-        self.local, self.mean = (np.full(index.size, UNCLEAR) for _ in range(2))
 
     def run(self) -> np.ndarray:
-        known = self.index[self.open]
-        models, starts = self.inquiry.models.take(known), self.inquiry.starts.take(known)
-        for wanted in candidates(models, starts, self._see):
-            closed = self.settled | self.doubt | ~self.plain
-            wanted[closed[self.open]] = False
+        """Answer whether there is an equilibrium, and take note of what attracts to it."""
+        holds, near = obstructed(self.inquiry.models.take(self.index))
+        looking = np.flatnonzero(~holds & ~near)
+        known = self.index[looking]
+        roots = quick_roots(self.inquiry.models.take(known), self.inquiry.starts.take(known))
         answer = np.full(self.index.size, UNCLEAR)
-        answer[self.obstructed] = NO
-        # The search is over: a root that does not attract all, or none at all.
-        over = np.zeros(self.index.size, dtype=bool)
-        over[self.open] = True
-        over &= self.plain & ~self.settled & ~self.doubt
-        answer[over] = np.where(self.found[over], YES, NO)
-        answer[self.settled] = YES
-        known = self.index[over]
-        self.inquiry.answers[LOCAL][known] = self.local[over]
-        self.inquiry.means[LOCAL][known] = self.mean[over]
+        # Where there is structure a closed form may have found what the flow does not.
+        answer[holds & ~near & self.plain] = NO
+        answer[looking[~roots.found]] = np.where(self.plain[looking[~roots.found]], NO, UNCLEAR)
+        hit = looking[roots.found]
+        answer[hit] = self._examined(hit, roots.covariance[roots.found])
         return answer
 
-    def _see(self, some: np.ndarray, roots: Roots, method: str) -> None:
-        """Take note of roots of some of the models that are looked at."""
-        hit = np.flatnonzero(roots.found)
-        if not hit.size:
-            return
-        inquiry, position = self.inquiry, self.open[some[hit]]
-        known = self.index[position]
-        models, S = inquiry.models.take(known), roots.covariance[hit]
+    def _examined(self, position: np.ndarray, S: np.ndarray) -> np.ndarray:
+        inquiry, known = self.inquiry, self.index[position]
+        models = inquiry.models.take(known)
         points = Points.at(models, S)
+        inquiry.means[GLOBAL][known] = inquiry.means[LOCAL][known] = points.mean
+        inquiry.answers[LOCAL][known] = points.local
         # A negative form attracts everything, and there is no other root.
-        settled = (points.form == YES) & (points.mean != UNCLEAR)
-        inquiry.answers[GLOBAL][known[settled]] = YES
-        inquiry.means[GLOBAL][known[settled]] = points.mean[settled]
-        self.settled[position[settled]] = True
-        # A root whose form is not negative excludes it everywhere, unless structure helps.
-        plain = self.plain[position] & (points.exists == YES) & (points.form == NO)
-        some = np.flatnonzero(plain)
-        plain[some] = ~may_be_gradient(models.take(some), S[some])
-        inquiry.answers[GLOBAL][known[plain]] = NO
-        self.found[position[plain]] = True
-        self.doubt[position[~(plain | settled)]] = True
-        for i in np.flatnonzero(plain):
-            self._rank(position[i], points.abscissa[i], points.local[i], points.mean[i])
-
-    def _rank(self, at: int, abscissa: float, local: int, mean: int) -> None:
-        """Keep the root with the least abscissa, of which alone the single path speaks."""
-        gap = abscissa - self.abscissa[at]
-        if abs(gap) <= SAME * abs(abscissa):
-            if (local, mean) != (self.local[at], self.mean[at]):
-                self.local[at] = self.mean[at] = UNCLEAR
-        elif gap < 0:
-            self.abscissa[at], self.local[at], self.mean[at] = abscissa, local, mean
+        everywhere = (points.form == YES) & (points.mean != UNCLEAR)
+        # A root whose form is not negative excludes that, unless structure helps.
+        other = self.plain[position] & (points.exists == YES) & (points.form == NO)
+        some = np.flatnonzero(other)
+        other[some] = ~may_be_gradient(models.take(some), S[some])
+        inquiry.answers[GLOBAL][known] = np.where(everywhere, YES, np.where(other, NO, UNCLEAR))
+        return np.where(everywhere | other, YES, UNCLEAR)
 
 
 def _scalar(models: Stack) -> BatchClassification:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.sweeps.arrival import cholesky
-from gausscontrol.sweeps.batch import Field, Stack, mul
+from gausscontrol.sweeps.batch import Field, Stack, chosen, mul
 from gausscontrol.sweeps.flow import DORMAND_PRINCE, Stepper
 from gausscontrol.systems.escape import GROWTH_WATCH
 
@@ -54,8 +54,8 @@ class CovarianceFlows:
 
     def keep(self, kept: np.ndarray) -> None:
         """Go on with some of the trajectories."""
-        self._field, self._b = self._field.keep(kept), self._b[:, kept]
-        self._total = self._total[..., kept]
+        self._field, self._b = self._field.keep(kept), chosen(self._b, kept)
+        self._total = chosen(self._total, kept)
 
     def rate(self, y: np.ndarray) -> np.ndarray:
         """Return y'."""

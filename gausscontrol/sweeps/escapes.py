@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gausscontrol.sweeps.arrival import horizontal_gauge
-from gausscontrol.sweeps.batch import Field, mul
+from gausscontrol.sweeps.batch import Field, chosen, mul
 from gausscontrol.sweeps.flow import DORMAND_PRINCE, Stepper
 from gausscontrol.systems.escape import QUADRATIC_SHARE, RESOLUTION
 
@@ -35,12 +35,12 @@ class FactorFlows:
 
     def copy(self, kept: np.ndarray) -> FactorFlows:
         """Return the flows of some trajectories."""
-        return FactorFlows(self._field.keep(kept), self._b[:, kept])
+        return FactorFlows(self._field.keep(kept), chosen(self._b, kept))
 
     def keep(self, kept: np.ndarray) -> None:
         """Go on with some of the trajectories."""
-        self._field, self._b = self._field.keep(kept), self._b[:, kept]
-        self._total = self._total[..., kept]
+        self._field, self._b = self._field.keep(kept), chosen(self._b, kept)
+        self._total = chosen(self._total, kept)
 
     def factor(self, y: np.ndarray) -> np.ndarray:
         """Return L, (d, r, N)."""

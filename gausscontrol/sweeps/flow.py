@@ -86,7 +86,7 @@ class Stepper:
         bound: np.ndarray | None = None,
     ) -> None:
         self.pair, self.rate, self.rtol = pair, rate, rtol
-        self.y = np.array(state, dtype=float)
+        self.y = np.array(state, dtype=float, order="C")
         count = self.y.shape[1]
         self._atol = np.ascontiguousarray(np.broadcast_to(atol, self.y.shape))
         self._size = self.y.shape[0] + resting
@@ -144,9 +144,9 @@ class Stepper:
 
     def keep(self, kept: np.ndarray) -> None:
         """Go on with some of the trajectories; `rate` must have been told already."""
-        f = self.f[:, kept]
+        f = np.take(self.f, kept, axis=1)
         for name in ("y", "_atol"):
-            setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, kept]))
+            setattr(self, name, np.take(getattr(self, name), kept, axis=1))
         self._slopes = self._room(f)
         for name in ("t", "h", "bound", "_rejected", "failed"):
             setattr(self, name, getattr(self, name)[kept])

@@ -1,20 +1,20 @@
 """Where covariances of many models flatten: stable equilibria below rank d, or trajectories.
 
-    "singular limit":  some equilibrium of rank below d attracts, or four trajectories all flatten
+    "singular limit":  zero or a rank-1 equilibrium attracts, or four trajectories all flatten
 
-as the single path estimates it (Theory 3.5), answered where no eigenvalue is near the axis.
+as the quick single path estimates it (Theory 3.5), answered where no eigenvalue is near the axis.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gausscontrol.analysis import singular
-from gausscontrol.analysis.finding import ALL_RANKS_DIM, SINGULAR_STARTS
 from gausscontrol.certificates.classify import (
     FLATTENING_STARTS,
-    FLATTENING_TOLERANCE,
+    FLATTENING_STEPS,
+    LOW_TOLERANCE,
     NEGLIGIBLE,
+    NEVER,
 )
 from gausscontrol.sweeps.arrival import SETTLED, follow
 from gausscontrol.sweeps.arrival import SINGULAR as FLAT
@@ -44,8 +44,7 @@ def flattens(models: Stack, starts: Starts) -> np.ndarray:
         YES, NO or UNCLEAR.
     """
     answer = np.full(models.count, NO)
-    # Zero attracts; then trajectories; then the equilibria between, which cost most.
-    for examine in (_vanish, _all_flatten, _rank_one, _ranks_between):
+    for examine in (_vanish, _rank_one, _all_flatten):
         left = np.flatnonzero(answer != YES)
         if left.size:
             found = examine(models.take(left), starts.take(left))
@@ -78,8 +77,13 @@ def _limit_ranks(models: Stack, L: np.ndarray) -> np.ndarray:
         index, L = waiting.pop()
         if not index.size:
             continue
-        arrivals = follow(models.take(index), L, FLATTENING_TOLERANCE)
-        ranks[index[arrivals.reason == SETTLED]] = L.shape[2]
+        rank = L.shape[2]
+        tolerance = LOW_TOLERANCE if rank < models.dim else NEVER
+        arrivals = follow(models.take(index), L, tolerance, FLATTENING_STEPS)
+        settled = np.flatnonzero(arrivals.reason == SETTLED)
+        if rank < models.dim and settled.size:
+            near = polish_factors(models.take(index[settled]), arrivals.factor[settled])[1]
+            ranks[index[settled[near]]] = rank
         flat = arrivals.reason == FLAT
         index, L = index[flat], arrivals.factor[flat]
         U, values, _ = np.linalg.svd(L, full_matrices=False)
@@ -121,30 +125,6 @@ def _rank_one(models: Stack, starts: Starts) -> np.ndarray:
         L = (np.sqrt(scale[some])[:, None] * u[some])[:, :, None]
         found[some] = _attracts(models.take(index[some]), L)
         answer[index] = _joined(answer[index], found)
-    return answer
-
-
-def _ranks_between(models: Stack, starts: Starts) -> np.ndarray:
-    """Tell whether a flow of low rank leads to a stable equilibrium."""
-    dim, answer = models.dim, np.full(models.count, NO)
-    chosen = [(S, np.flatnonzero(present)) for S, present in starts.first(SINGULAR_STARTS)]
-    index = np.concatenate([present for _, present in chosen])
-    tasks, signs = np.tile(index, 2), np.repeat([1.0, -1.0], index.size)
-    L = factors(np.concatenate([S[present] for S, present in chosen]))
-    L = np.concatenate([L, L])
-    ranks = range(dim - 1, 0, -1) if dim <= ALL_RANKS_DIM else (1,)
-    for rank in ranks:
-        if rank == 1 and models.n_heads == 1:
-            continue
-        flowing = models.take(tasks).directed(signs)
-        arrivals = follow(flowing, L[:, :, :rank], singular.FLOW_TOLERANCE, singular.FLOW_STEPS)
-        settled = np.flatnonzero(arrivals.reason == SETTLED)
-        polished, found = polish_factors(models.take(tasks[settled]), arrivals.factor[settled])
-        hit = tasks[settled[found]]
-        stable = _attracts(models.take(hit), polished[found])
-        # One model may come several times: "yes" outdoes "unclear".
-        answer[hit[(stable == UNCLEAR) & (answer[hit] != YES)]] = UNCLEAR
-        answer[hit[stable == YES]] = YES
     return answer
 
 

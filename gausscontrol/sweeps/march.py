@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gausscontrol.sweeps.batch import Stack
+from gausscontrol.sweeps.batch import Stack, chosen
 from gausscontrol.sweeps.escapes import FactorFlows, follow_escapes
 from gausscontrol.sweeps.flow import DORMAND_PRINCE, Stepper
 from gausscontrol.systems.escape import GROWTH_STEP, GROWTH_WATCH
@@ -117,7 +117,7 @@ class FactorRun:
         """Follow trajectories that grow to their escapes, if they make one."""
         if not some.size:
             return
-        y = self.state[:, some]
+        y = chosen(self.state, some)
         atol = np.broadcast_to(LANDED * self._floor[some], y.shape)
         local = max(LANDED * self._rtol, TIGHTEST)
         end = self._depths[-1]

@@ -1,8 +1,9 @@
 """Where many models' equilibria are looked for: starts, flows and Newton (Theory 3.3).
 
     the first start forward;   the others forward and all of them backward;   Newton from all
+    quick:  the first start forward
 
-from the starts of `analysis.finding`, each round for the models that still need it, all its
+from the starts of `analysis.search`, each round for the models that still need it, all its
 trajectories at once. Closed forms are not tried here: `structure` tells which models have one.
 """
 
@@ -12,14 +13,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gausscontrol.analysis.finding import FLOW_TOLERANCES, RANDOM_STARTS
-from gausscontrol.analysis.search import SPREAD
+from gausscontrol.analysis.candidates import FLOW_TOLERANCES, QUICK_STEPS, RANDOM_STARTS
+from gausscontrol.analysis.search import FLOW_STEPS, SPREAD
 from gausscontrol.linalg.symmetric import RANK_TOLERANCE
 from gausscontrol.sweeps.arrival import SETTLED, follow
 from gausscontrol.sweeps.batch import Stack, transposed
 from gausscontrol.sweeps.polish import Roots, polish
 
-__all__ = ["Starts", "candidates", "default_starts", "factors", "obstructed"]
+__all__ = ["Starts", "candidates", "default_starts", "factors", "obstructed", "quick_roots"]
 
 # Eigenvalues nearer zero than this share leave a sign to the single path.
 CLEARLY = 1e-9
@@ -44,16 +45,6 @@ class Starts:
     def at(self, slots: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Return the starts in some slots of some models, (len(index), d, d)."""
         return np.stack(self.slots)[slots, index]
-
-    def first(self, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the first, second, ... start that each model has, and which models have it."""
-        order = np.cumsum(self.present, axis=0)
-        stacked = np.stack(self.slots)
-        for position in range(1, count + 1):
-            hit = self.present & (order == position)
-            has = hit.any(axis=0)
-            chosen = hit.argmax(axis=0)
-            yield stacked[chosen, np.arange(len(chosen))], has
 
 
 def default_starts(models: Stack) -> Starts:
@@ -121,7 +112,8 @@ def candidates(
     present = np.array(starts.present)
     first = present.argmax(axis=0)
     everyone = np.arange(models.count)
-    seen(everyone, _flow_roots(models, starts.at(first, everyone), np.ones(models.count)), "flow")
+    forward = np.ones(models.count)
+    seen(everyone, _flow_roots(models, starts.at(first, everyone), forward), "flow")
     wanted = np.ones(models.count, dtype=bool)
     yield wanted
     slots, index = np.nonzero(present & wanted)
@@ -136,7 +128,23 @@ def candidates(
     seen(index, polish(models.take(index), starts.at(slots, index)), "newton")
 
 
-def _flow_roots(models: Stack, S: np.ndarray, signs: np.ndarray) -> Roots:
+def quick_roots(models: Stack, starts: Starts) -> Roots:
+    """Return the root that the flow leads to from the first start of every model.
+
+    Parameters
+    ----------
+    models : Stack
+    starts : Starts
+
+    Returns
+    -------
+    Roots
+    """
+    S = starts.at(starts.present.argmax(axis=0), np.arange(models.count))
+    return _flow_roots(models, S, np.ones(models.count), QUICK_STEPS)
+
+
+def _flow_roots(models: Stack, S: np.ndarray, signs: np.ndarray, steps: int = FLOW_STEPS) -> Roots:
     """Follow the flow of every model forward (+1) or backward (-1), and finish by Newton."""
     count, dim = models.count, models.dim
     result = Roots(
@@ -151,7 +159,7 @@ def _flow_roots(models: Stack, S: np.ndarray, signs: np.ndarray) -> Roots:
     for tolerance in FLOW_TOLERANCES:
         if not active.size:
             break
-        arrivals = follow(models.take(active).directed(signs[active]), L, tolerance)
+        arrivals = follow(models.take(active).directed(signs[active]), L, tolerance, steps)
         settled = arrivals.reason == SETTLED
         active, L = active[settled], arrivals.factor[settled]
         roots = polish(models.take(active), _symmetric(L @ transposed(L)))

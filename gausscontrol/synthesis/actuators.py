@@ -1,4 +1,4 @@
-"""Parameters that give a Gaussian the velocity wanted of it (Theory 6).
+"""Parameters that give a Gaussian the velocity wanted of it (Theory 6c, 6d).
 
     M L = L' + L Omega,  Omega skew    <=>    Sigma' = M Sigma + Sigma M^T = L' L^T + L L'^T
 

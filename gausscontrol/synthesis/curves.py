@@ -1,4 +1,4 @@
-"""Paths that the user gives as functions of depth (Theory 6).
+"""Paths that the user gives as functions of depth (Theory 6a to 6c).
 
     t -> (m(t), Sigma(t)),    Sigma = L L^T,    Sigma' = L' L^T + L L'^T
 

@@ -1,4 +1,4 @@
-"""Parameters that make a target Gaussian attract every Gaussian (Theory 7).
+"""Parameters that make a target Gaussian attract every Gaussian (Theory 7a).
 
     given (mu*, Sigma*), find A, V_h, B_h and b with
     M(Sigma*) Sigma* skew,  q(E) < 0 for symmetric E != 0,  M(Sigma*) + Vbar Hurwitz
@@ -115,8 +115,8 @@ def design(
 
     Notes
     -----
-    Theory 4.1 to 4.4, 7. b puts the mean at the target whatever else is asked for. Where V and B
-    both change, the squared distance is sum_h |V_h - V0_h|^2 + w^2 |B_h - B0_h|^2 with
+    Theory 4.1 to 4.4, 7a to 7d. b puts the mean at the target whatever else is asked for. Where V
+    and B both change, the squared distance is sum_h |V_h - V0_h|^2 + w^2 |B_h - B0_h|^2 with
     w = |V0| tr(Sigma*) / d, |V0| the mean spectral norm.
 
     Examples

@@ -1,4 +1,4 @@
-"""From what a solver proposes to a certified model (Theory 3.6, 7, 9.1).
+"""From what a solver proposes to a certified model (Theory 3.6, 7d, 9.1).
 
     b = -(M(Sigma*) + Vbar) mu* - sum_h V_h Sigma* k_h       the mean is put at its target
     V = -g I, B = 0                                          heads that move the mean only

@@ -1,4 +1,4 @@
-"""Linear maps behind the design problem, as matrices on row-major vectors (Theory 4.1, 7).
+"""Linear maps behind the design problem, as matrices on row-major vectors (Theory 4.1, 7a, 7b).
 
     T(I) = sum_h V_h B_h,   <E_a, T(E_b)> = sum_h tr(E_a V_h E_b B_h)
 

@@ -1,4 +1,4 @@
-"""The convex design problem: V_h free or B_h free, A free or given (Theory 7).
+"""The convex design problem: V_h free or B_h free, A free or given (Theory 7a, 7c).
 
 In whitened coordinates, with T(E) = sum_h V_h E B_h and q(E) = <E, T(E)>:
 

@@ -1,4 +1,4 @@
-"""Why a design does not exist, each reason backed by a check (Theory 4.2, 4.4, 7).
+"""Why a design does not exist, each reason backed by a check (Theory 4.2, 4.4, 7a).
 
     q(Sigma*) = sum_h tr(V_h Sigma* B_h) = -tr A   =>   tr A > 0,  alpha <= tr A / d,
     tr A <= sum_h |V_h|_2 |Sigma* B_h|_*           =>   a lower bound on norms

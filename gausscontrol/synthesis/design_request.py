@@ -1,4 +1,4 @@
-"""What a design is asked for: reading and checking the arguments (Theory 7).
+"""What a design is asked for: reading and checking the arguments (Theory 7a).
 
 Whitened coordinates R = Sigma*^(-1/2) take the target covariance to I:
 

@@ -1,4 +1,4 @@
-"""The result of a design: parameters, certificate and report (Theory 7, 9.1)."""
+"""The result of a design: parameters, certificate and report (Theory 7a, 9.1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITTEN_DOWN = "explicit"
 
 @dataclass(frozen=True, eq=False)
 class Design(Report):
-    """Parameters that provably attract every Gaussian to a target.
+    """Parameters certified to attract every Gaussian to a target.
 
     Attributes
     ----------
@@ -47,7 +47,8 @@ class Design(Report):
         Certified exponential decay rate of |Sigma - Sigma*| near the target, in whitened
         Frobenius norm. [1/t]
     mean_decay_rate : float
-        Rate at which the mean contracts in whitened norm, gamma of sym(Vbar) <= -gamma I. [1/t]
+        Rate at which the mean contracts in whitened norm (Theory 2.4), gamma of
+        sym(Vbar) <= -gamma I. [1/t]
     status : str
         What the solver said, "explicit" if none was needed.
     problem : cvxpy.Problem or None

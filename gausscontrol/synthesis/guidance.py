@@ -1,4 +1,4 @@
-"""Trajectories under a plan, in open and in closed loop (Theory 6).
+"""Trajectories under a plan, in open and in closed loop (Theory 6e).
 
     open     parameters of the plan, whatever the moments are
     closed   M L^ = L' + c (L - L^) + L^ Omega,   m^' = m' + c (m - m^),   c >= 0 the gain

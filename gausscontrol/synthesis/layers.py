@@ -1,4 +1,4 @@
-"""Finite layers that follow a path exactly, at any rank (Theory 6).
+"""Finite layers that follow a path exactly, at any rank (Theory 6f).
 
     D L_k = L_(k+1),    D = I + (L_(k+1) - L_k) L_k^+
 

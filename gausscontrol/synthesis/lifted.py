@@ -1,4 +1,4 @@
-"""V and B both free: few heads for a target (Theory 4.4, 7).
+"""V and B both free: few heads for a target (Theory 4.4, 7b).
 
     T(E) = sum_h V_h E B_h,   Z = sum_h vec(V_h) vec(B_h)^T
 

@@ -1,4 +1,4 @@
-"""Designs of V and B that stay near a model (Theory 7).
+"""Designs of V and B that stay near a model (Theory 7b).
 
     distance^2 = sum_h |V_h - V0_h|_F^2 + w^2 |B_h - B0_h|_F^2,   w = |V0| tr(Sigma*) / d
 

@@ -1,4 +1,4 @@
-"""Paths of Gaussians of constant rank, with their velocities (Theory 6).
+"""Paths of Gaussians of constant rank, with their velocities (Theory 6a, 6b).
 
     geodesic     m = (1 - s) m0 + s m1,  L = (1 - s) L0 + s L1 Q,  s = t / T
     waypoints    geodesics one after another, at constant speed

@@ -1,4 +1,4 @@
-"""A steering plan: what it is made of, and what it gives (Theory 6).
+"""A steering plan: what it is made of, and what it gives (Theory 6a to 6f).
 
     path t -> (m, L), Sigma = L L^T        from the start to the goal, at constant rank
     M(t) L = L' + L Omega                  one of A, V, B, the others given
@@ -63,8 +63,8 @@ class SteeringPlan(Report):
 
     Notes
     -----
-    Theory 6. Offsets have the least norm that gives the path: Sigma' determines the drift M only
-    up to M + K Sigma^-1, K skew, and that freedom is used unless `steer` was told not to.
+    Theory 6a to 6f. Offsets have the least norm that gives the path: Sigma' determines the drift M
+    only up to M + K Sigma^-1, K skew, and that freedom is used unless `steer` was told not to.
     """
 
     start: tuple[np.ndarray, np.ndarray]
@@ -405,7 +405,7 @@ class SteeringPlan(Report):
 
         Notes
         -----
-        Theory 6. Integrated in the factor form (1.6) with the exact parameters at every depth,
+        Theory 1.6, 6e. Integrated in the factor form with the exact parameters at every depth,
         not with sampled ones.
 
         Examples
@@ -445,7 +445,7 @@ class SteeringPlan(Report):
 
         Notes
         -----
-        Theory 6. D_k = I + (L_(k+1) - L_k) L_k^+ moves one factor on the path to the next; a
+        Theory 6f. D_k = I + (L_(k+1) - L_k) L_k^+ moves one factor on the path to the next; a
         residual layer has I + dt M = D_k, a held one exp(dt A) = D_k. Where attention acts during a
         held layer its parameters are found by shooting, layer by layer from the first; they need
         not exist, and the search gives up after a bounded number of evaluations.

@@ -1,4 +1,4 @@
-"""Which Gaussian can become which: those of the same rank, and no others (Theory 6).
+"""Which Gaussian can become which: those of the same rank, and no others (Theory 6a).
 
     N(m0, S0) -> N(m1, S1)  by some depth-varying parameters   <=>   rank S0 = rank S1
 
@@ -74,7 +74,7 @@ def is_reachable(start: ArrayLike | tuple, goal: ArrayLike | tuple) -> bool:
 
     Notes
     -----
-    Theory 6. The rank counts eigenvalues of the correlation matrix above 1e-13 of the largest,
+    Theory 6a. The rank counts eigenvalues of the correlation matrix above 1e-13 of the largest,
     whatever the units of the coordinates; `steer` says in its error on which side of that tolerance
     a near-singular covariance fell.
 

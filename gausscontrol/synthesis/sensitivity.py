@@ -1,4 +1,4 @@
-"""How exactly a plan satisfies (1), and what its open loop makes of errors (Theory 6, 2.1).
+"""How exactly a plan satisfies (1), and what its open loop makes of errors (Theory 2.1, 6e).
 
     E' = J(t) E,   Phi(t, s) the transition matrix of the linearisation along the plan
     amplification = max over s of |D(T) Phi(T, s) D(s)^-1|_2

@@ -1,4 +1,4 @@
-"""Steering one Gaussian to another by depth-varying parameters: making the plan (Theory 6).
+"""Steering one Gaussian to another by depth-varying parameters: making the plan (Theory 6a).
 
     rank Sigma0 = rank Sigma1    <=>    some parameters steer one to the other over any depth
 
@@ -84,7 +84,7 @@ def steer(
 
     Notes
     -----
-    Theory 6. Waypoints are joined by geodesics at constant speed; there the parameters jump.
+    Theory 6a to 6d. Waypoints are joined by geodesics at constant speed; there the parameters jump.
 
     Examples
     --------

@@ -37,8 +37,23 @@ from gausscontrol.systems.arguments import (
     selection,
     signal_vector,
 )
+from gausscontrol.systems.system_report import system_html
 
 __all__ = ["MomentSystem", "covariance_label", "moment_system"]
+
+# What a system is made with besides the model.
+KEYWORDS = (
+    "inputs",
+    "outputs",
+    "form",
+    "rank",
+    "name",
+    "params",
+    "input_prefix",
+    "output_prefix",
+    "state_prefix",
+    "repr_format",
+)
 
 
 def covariance_label(n: int, d: int) -> str:
@@ -137,6 +152,11 @@ class MomentSystem(ct.NonlinearIOSystem):
         **kwargs: Any,
     ) -> None:
         check_single_model(model)
+        unknown = [key for key in kwargs if key not in ("dt", "repr_format")]
+        if unknown:
+            raise TypeError(
+                f"unrecognized keyword: {', '.join(unknown)}; expected {', '.join(KEYWORDS)}"
+            )
         if "dt" in kwargs and kwargs.pop("dt") != model.dt:
             raise ParameterError(
                 f"dt: expected the model's own dt = {model.dt:g}; "
@@ -267,6 +287,9 @@ class MomentSystem(ct.NonlinearIOSystem):
     def __str__(self) -> str:
         head = ct.InputOutputSystem.__str__(self)
         return f"{head}\nForm: {self.form}\nModel: {self.model!r}"
+
+    def _repr_html_(self) -> str:
+        return system_html(self, self._selected)
 
     # -- the user's side --------------------------------------------------------------------------
 

@@ -79,14 +79,7 @@ class ClosureSystem(ct.NonlinearIOSystem):
         **kwargs: Any,
     ) -> None:
         check_partners(model, feedforward)
-        try:
-            plain = MomentSystem(model, name=name, **kwargs)
-        except TypeError as error:
-            # python-control's own message comes in pieces.
-            told = "".join(map(str, error.args))
-            raise TypeError(
-                f"{told}; closure_system takes the keywords of moment_system"
-            ) from error
+        plain = MomentSystem(model, name=name, **kwargs)
         self._plain, self.feedforward = plain, feedforward
         self.model, self.dim, self.form = plain.model, plain.dim, plain.form
         self.channels, self.rank = plain.channels, plain.rank

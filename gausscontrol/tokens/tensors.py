@@ -178,6 +178,10 @@ DAMAGED = (
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
+    with path.open("rb") as stream:
+        if stream.read(2) != b"PK":  # NumPy would take it for an array or a pickle.
+            found = "damage or another format (it does not begin as an archive)"
+            raise _unreadable(path, "a .npz archive of plain arrays", found)
     try:
         with np.load(path, allow_pickle=False) as archive:
             members = archive.zip.namelist()

@@ -12,11 +12,11 @@ import gausscontrol as gct
 def draw(example):
     model = gct.GaussianTransformer(-np.eye(2), np.eye(2), 0.5 * np.eye(2))
     equilibrium = gct.find_equilibrium(model)
-    closed, _ = example.regulated(model, equilibrium)
+    closed, constant, _ = example.regulated(model, equilibrium)
     Sigma = equilibrium.covariance + np.array([[0.3, 0.1], [0.1, -0.2]])
     times = np.linspace(0, 2, 201)
     held = ct.input_output_response(
-        closed, times, 0, gct.pack(np.zeros(2), Sigma), solve_ivp_kwargs=example.TIGHT
+        closed, times, list(constant), gct.pack(np.zeros(2), Sigma), solve_ivp_kwargs=example.TIGHT
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gct.BlowUpWarning)
@@ -25,7 +25,7 @@ def draw(example):
     axes = figure.subplots()
     for k in range(3):
         label = gct.covariance_label(k, 2)
-        axes.plot(times, held.states[2 + k], color=f"C{k}", label=f"{label}, held")
+        axes.plot(times, held.outputs[k], color=f"C{k}", label=f"{label}, held")
         axes.plot(alone.time, alone.states[2 + k], color=f"C{k}", ls="--", label=f"{label}, alone")
     axes.set(
         xlabel="depth t",
