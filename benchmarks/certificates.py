@@ -11,7 +11,8 @@ import gausscontrol as gct
 from benchmarks.problems import fresh, settling_model
 from benchmarks.table import Row
 from benchmarks.timing import seconds
-from gausscontrol.analysis.spectra import covariance_abscissa, form_maximum
+from gausscontrol.analysis.form import form_maximum
+from gausscontrol.analysis.spectra import covariance_abscissa
 from gausscontrol.certificates.extended import check_extended, extended_stability
 
 __all__ = ["CERTIFICATE_ROWS"]

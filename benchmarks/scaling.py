@@ -12,7 +12,8 @@ import gausscontrol as gct
 from benchmarks.problems import fresh, settling_model
 from benchmarks.table import Row
 from benchmarks.timing import seconds
-from gausscontrol.analysis.spectra import covariance_abscissa, form_maximum
+from gausscontrol.analysis.form import form_maximum
+from gausscontrol.analysis.spectra import covariance_abscissa
 from gausscontrol.model.moments import MomentField
 
 __all__ = ["SCALING_ROWS", "Curve", "curves", "scaling"]

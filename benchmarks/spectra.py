@@ -10,14 +10,9 @@ from benchmarks.memory import peak_megabytes
 from benchmarks.problems import fresh, products, settling_model
 from benchmarks.table import Row
 from benchmarks.timing import counting, once, seconds
-from gausscontrol.analysis.spectra import (
-    covariance_abscissa,
-    dense_operator,
-    form_maximum,
-    matrix_abscissa,
-)
+from gausscontrol.analysis.form import attention_form, form_maximum
+from gausscontrol.analysis.spectra import covariance_abscissa, dense_operator, matrix_abscissa
 from gausscontrol.model.heads import DenseHeads
-from gausscontrol.model.moments import attention_form
 
 __all__ = ["SPECTRUM_ROWS"]
 
@@ -73,7 +68,8 @@ def memory() -> Iterator[Row]:
 
 SPECTRA = f"""
 from benchmarks.problems import settling_model
-from gausscontrol.analysis.spectra import covariance_abscissa, form_maximum
+from gausscontrol.analysis.form import form_maximum
+from gausscontrol.analysis.spectra import covariance_abscissa
 model, Sigma = settling_model({LARGE_DIM})
 white = model.whiten(Sigma)
 covariance_abscissa(white), form_maximum(white)

@@ -62,8 +62,8 @@ from gausscontrol.linalg.symmetric import unvech as unvech
 from gausscontrol.linalg.symmetric import vech as vech
 from gausscontrol.model.files import load_model as load_model
 from gausscontrol.model.files import save_model as save_model
-from gausscontrol.model.moments import pack as pack
-from gausscontrol.model.moments import unpack as unpack
+from gausscontrol.model.packing import pack as pack
+from gausscontrol.model.packing import unpack as unpack
 from gausscontrol.model.stack import LayerStack as LayerStack
 from gausscontrol.model.transformer import GaussianTransformer as GaussianTransformer
 from gausscontrol.plots import design_plot as design_plot

@@ -55,6 +55,17 @@ def test_a_file_is_replaced_only_by_force(run, tmp_path):
     assert output.read_bytes() != before
 
 
+@pytest.mark.parametrize("source", ["layer.npz", "target.json"])
+def test_what_is_read_is_never_replaced(run, tmp_path, source):
+    (tmp_path / "target.json").write_text(json.dumps({"covariance": TARGET[1].tolist()}))
+    before = (tmp_path / source).read_bytes()
+    options = ("--target", tmp_path / "target.json", "--output", tmp_path / source, "--force")
+    code, out, [line] = run(*options)
+    assert (code, out) == (2, "")
+    assert "other than those that are read" in line
+    assert (tmp_path / source).read_bytes() == before
+
+
 def test_the_json_report(run, tmp_path):
     target = tmp_path / "target.json"
     target.write_text(json.dumps({"mean": [1, 0.5], "covariance": TARGET[1].tolist()}))

@@ -17,7 +17,7 @@ from gausscontrol.certificates.extended import (
     extended_shortfall,
     extended_stability,
 )
-from gausscontrol.certificates.rigorous_sos import prove_extended
+from gausscontrol.certificates.rigorous.extended import prove_extended
 from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.polynomials import monomials
 from gausscontrol.linalg.symmetric import smat, svec

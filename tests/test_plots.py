@@ -445,13 +445,13 @@ def test_phase_plot_in_the_eigenvectors_of_the_equilibrium():
     values, vectors = np.linalg.eigh(found[0].covariance)
     axis = plot.axes[0, 0]
     x, y = np.abs(vectors[:, 1])
-    assert axis.get_xlabel() == f"eigenvalue of $\\Sigma$ along ({x:.2g}, {y:.2g}) [x]$^2$"
+    assert axis.get_xlabel() == f"eigenvalue along ({x:.2g}, {y:.2g}) [x]$^2$"
     assert circles(plot)[round(values[1], 6), round(values[0], 6)]
     elsewhere = sum(e.rank == 1 for e in found)
-    assert "arrows projected on this plane" in labels(axis)
+    assert "arrows are projections" in labels(axis)
     assert f"not in this plane: {elsewhere} more" in labels(axis)
     bars = [other.get_ylabel() for other in plot.figure.axes if other is not axis]
-    assert bars == ["share of the speed that leaves the plane"]
+    assert bars == ["share of speed off the plane"]
     assert plot.figure.get_suptitle() == "Phase plane of balanced"
 
 

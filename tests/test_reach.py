@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
-from gausscontrol.model.moments import pack
+from gausscontrol.model.packing import pack
 from gausscontrol.synthesis.reach import is_reachable
 from gausscontrol.synthesis.steering import steer
 

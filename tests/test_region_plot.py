@@ -84,7 +84,7 @@ def test_region_plot_draws_the_edge(region):
         for x, y in np.transpose(line.get_data()):
             assert region.lyapunov_function(np.diag([x, y])) == pytest.approx(level, rel=1e-6)
     assert np.transpose(centre.get_data()) == pytest.approx(np.ones((1, 2)))
-    assert plot.axes[0, 0].get_xlabel() == r"eigenvalue of $\Sigma$ along (1, 0) [x]$^2$"
+    assert plot.axes[0, 0].get_xlabel() == "eigenvalue along (1, 0) [x]$^2$"
     assert labels(plot) == [
         "certified region",
         "by the norm bound",

@@ -7,14 +7,10 @@ from hypothesis import strategies as st
 from problems import cubic_factor, lyapunov_globally_stable, planted_problem, random_model
 
 import gausscontrol as gct
-from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.linearisation import in_vech, lyapunov_candidate
-from gausscontrol.certificates.rigorous import (
-    enclosed_equilibrium,
-    prove_form,
-    prove_local,
-    prove_riccati,
-)
+from gausscontrol.certificates.rigorous.equilibrium import enclosed_equilibrium
+from gausscontrol.certificates.rigorous.exact_model import ExactModel, working
+from gausscontrol.certificates.rigorous.stability import prove_form, prove_local, prove_riccati
 from gausscontrol.errors import NotCertified
 
 FEW = settings(derandomize=True, deadline=None, max_examples=15)

@@ -10,15 +10,12 @@ from problems import attention_blow_up, cubic_factor, rank_one_problem
 
 import gausscontrol as gct
 from gausscontrol.certificates.blow_up import BlowUp, certify_blow_up
-from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.regime import certify_boundedness, certify_collapse
-from gausscontrol.certificates.rigorous_blow_up import prove_blow_up
-from gausscontrol.certificates.rigorous_regime import (
-    common_key_of,
-    cone_remainder,
-    prove_boundedness,
-    prove_collapse,
-)
+from gausscontrol.certificates.rigorous.blow_up import prove_blow_up
+from gausscontrol.certificates.rigorous.common_key import common_key_of
+from gausscontrol.certificates.rigorous.cone import cone_remainder
+from gausscontrol.certificates.rigorous.exact_model import ExactModel, working
+from gausscontrol.certificates.rigorous.regime import prove_boundedness, prove_collapse
 from gausscontrol.errors import NotCertified
 from gausscontrol.linalg import balls
 

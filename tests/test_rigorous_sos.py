@@ -9,18 +9,13 @@ from hypothesis import strategies as st
 from problems import cubic_factor, plain_attention_form, planted_problem, random_model
 
 import gausscontrol as gct
-from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.extended import extended_stability
 from gausscontrol.certificates.region import certify_region_of_attraction
-from gausscontrol.certificates.rigorous_region import prove_region
-from gausscontrol.certificates.rigorous_sos import (
-    GramBasis,
-    along,
-    field_terms,
-    multiplied,
-    prove_extended,
-    quadratic_terms,
-)
+from gausscontrol.certificates.rigorous.exact_model import ExactModel, working
+from gausscontrol.certificates.rigorous.extended import field_terms, prove_extended
+from gausscontrol.certificates.rigorous.gram import GramBasis
+from gausscontrol.certificates.rigorous.region import prove_region
+from gausscontrol.certificates.rigorous.terms import along, multiplied, quadratic_terms
 from gausscontrol.errors import NotCertified
 from gausscontrol.linalg import balls
 from gausscontrol.linalg.polynomials import monomials

@@ -8,8 +8,8 @@ from problems import lotka_volterra, planted_problem
 
 import gausscontrol as gct
 from gausscontrol.certificates.local import certify_local_stability
-from gausscontrol.certificates.rigorous_polytope import prove_polytope
-from gausscontrol.certificates.rigorous_structure import prove_gradient, prove_semidefinite
+from gausscontrol.certificates.rigorous.polytope import prove_polytope
+from gausscontrol.certificates.rigorous.structure import prove_gradient, prove_semidefinite
 
 FEW = settings(derandomize=True, deadline=None, max_examples=10)
 SEEDS = st.integers(0, 10_000)

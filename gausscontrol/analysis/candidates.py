@@ -73,9 +73,7 @@ def usual_starts(
     -------
     list of (d, d) ndarray
     """
-    if count is None and model.dim > LARGE_DIM:
-        return list(islice(default_starts(model, LARGE_STARTS, seed), LARGE_STARTS))
-    return list(default_starts(model, RANDOM_STARTS if count is None else count, seed))
+    return list(_coming_starts(model, count, seed))
 
 
 def definite_candidates(
@@ -95,7 +93,7 @@ def definite_candidates(
     """
     if starts is None and model.dim > DENSE_DIM:
         return _usual_candidates(model)
-    return _search(model, usual_starts(model) if starts is None else starts)
+    return _search(model, _coming_starts(model) if starts is None else starts)
 
 
 def quick_candidates(model: GaussianTransformer) -> Iterator[tuple[Root, str]]:
@@ -194,16 +192,26 @@ class _Remembered:
 
 @lru_cache(maxsize=4)
 def _usual_candidates(model: GaussianTransformer) -> _Remembered:
-    return _Remembered(_search(model, usual_starts(model)))
+    return _Remembered(_search(model, _coming_starts(model)))
 
 
-def _search(model: GaussianTransformer, starts: list[np.ndarray]) -> Iterator[tuple[Root, str]]:
+def _coming_starts(
+    model: GaussianTransformer, count: int | None = None, seed: int = 0
+) -> Iterator[np.ndarray]:
+    if count is None and model.dim > LARGE_DIM:
+        return islice(default_starts(model, LARGE_STARTS, seed), LARGE_STARTS)
+    return default_starts(model, RANDOM_STARTS if count is None else count, seed)
+
+
+def _search(model: GaussianTransformer, starts: Iterable[np.ndarray]) -> Iterator[tuple[Root, str]]:
     yield from _closed_forms(model)
     if _is_decided(model):
         return
-    for start in starts:
+    used = []
+    for start in starts:  # most searches end at the first
+        used.append(start)
         yield from _flow_roots(model, start, FLOW_STEPS)
-    few = starts[:1] if model.dim > LARGE_DIM else starts
+    few = used[:1] if model.dim > LARGE_DIM else used
     if not model.dt:
         for start in few:
             yield from _flow_roots(model, start, FLOW_STEPS, reverse=True)

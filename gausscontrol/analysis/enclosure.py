@@ -16,13 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gausscontrol.analysis.spectra import (
-    DENSE_DIM,
-    dense_operator,
-    form_is_degenerate,
-    form_maximum,
-    form_tolerance,
-)
+from gausscontrol.analysis.form import form_is_degenerate, form_maximum, form_tolerance
+from gausscontrol.analysis.krylov import DENSE_DIM
+from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import whitening
 from gausscontrol.model.transformer import GaussianTransformer

@@ -18,7 +18,8 @@ from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.arrays import real_array, symmetric_matrix
 from gausscontrol.linalg.riccati import riccati
 from gausscontrol.linalg.symmetric import covariance_matrix
-from gausscontrol.model.moments import MomentField, pack
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.packing import pack
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["covariance_lqr"]

@@ -25,12 +25,12 @@ from gausscontrol.analysis.candidates import (
 )
 from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
 from gausscontrol.analysis.equilibrium import Equilibrium, check_model, describe, describe_singular
+from gausscontrol.analysis.form import form_is_degenerate
 from gausscontrol.analysis.newton import Root, polish
-from gausscontrol.analysis.spectra import form_is_degenerate
 from gausscontrol.errors import EquilibriumNotFound, GausscontrolError, ParameterError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import covariance_matrix, whitening
-from gausscontrol.model.moments import read_moments
+from gausscontrol.model.packing import read_moments
 from gausscontrol.model.structure import trace_obstruction
 from gausscontrol.model.transformer import GaussianTransformer
 

@@ -21,14 +21,16 @@ import numpy as np
 
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.finding import find_equilibria, find_equilibrium
+from gausscontrol.analysis.form import form_maximum
 from gausscontrol.analysis.reduced import DENSE_DIM, covariance_shift, mean_block, state_count
-from gausscontrol.analysis.spectra import form_maximum, rightmost_poles
+from gausscontrol.analysis.spectra import rightmost_poles
 from gausscontrol.display import Report
 from gausscontrol.errors import GausscontrolError, MatrixEquationError, ParameterError
 from gausscontrol.linalg import measures
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import symmetrise, unvech
-from gausscontrol.model.moments import MomentField, pack
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.packing import pack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.iosys import moment_system
 

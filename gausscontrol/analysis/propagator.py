@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from gausscontrol.analysis.krylov import on_svec
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import smat, svec
 from gausscontrol.model.heads import FactoredHeads, Heads
@@ -287,8 +288,8 @@ def _attention_bound(heads: Heads) -> float:
 
 
 def _largest_eigenvalue(apply: Product, dim: int, tolerance: float, agreement: float) -> float:
-    n = dim * (dim + 1) // 2
-    operator = LinearOperator((n, n), matvec=lambda v: svec(apply(smat(np.ravel(v)))), dtype=float)
+    operator = on_svec(apply, dim)
+    n = operator.shape[0]
     found: list[float] = []
     for attempt in range(ATTEMPTS):
         value = _largest(operator, np.random.default_rng(attempt).normal(size=n), tolerance)

@@ -22,7 +22,7 @@ from gausscontrol.certificates.base import Certificate, at_most, finished, guard
 from gausscontrol.certificates.blow_up_offers import Offer, offers, repeated_margin, stored_plane
 from gausscontrol.certificates.comparison import EPS, Growth
 from gausscontrol.certificates.riccati_growth import escape_depth, escape_level, riccati_flow
-from gausscontrol.certificates.rigorous_blow_up import prove_blow_up
+from gausscontrol.certificates.rigorous.blow_up import prove_blow_up
 from gausscontrol.certificates.spectral import spectra, spectral_level
 from gausscontrol.certificates.subspace import reference_covariance
 from gausscontrol.errors import NotCertified

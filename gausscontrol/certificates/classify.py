@@ -72,8 +72,8 @@ FLATTENING_STARTS, FLATTENING_STEPS = 4, 100
 # full rank it never does: it may be creeping towards a singular limit.
 LOW_TOLERANCE, NEVER = 1e-2, 0.0
 # Ratio of singular values of a factor below which a direction is dropped; above that at which
-# the flow calls a trajectory singular.
-NEGLIGIBLE = 1e-4
+# the flow calls a trajectory singular; and where Newton's method finds no limit of the full rank.
+NEGLIGIBLE, FADING = 1e-4, 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,14 +319,14 @@ def _limit_rank(model: GaussianTransformer, L: np.ndarray) -> float:
         rank = L.shape[1]
         tolerance = LOW_TOLERANCE if rank < model.dim else NEVER
         arrival = follow_flow(model, L, tolerance, FLATTENING_STEPS)
-        if arrival.settled:
-            is_limit = rank < model.dim and polish_factor(model, arrival.factor) is not None
-            return rank if is_limit else np.inf
-        if arrival.reason != "singular":
+        is_limit = arrival.settled and rank < model.dim
+        if is_limit and polish_factor(model, arrival.factor) is not None:
+            return rank
+        if not is_limit and arrival.reason != "singular":
             return np.inf
         U, values, _ = np.linalg.svd(arrival.factor, full_matrices=False)
-        keep = values > NEGLIGIBLE * values[0]
-        if keep.all():  # it shrinks as a whole
-            return 0
+        keep = values > (FADING if is_limit else NEGLIGIBLE) * values[0]
+        if keep.all():  # it is no limit, or it shrinks as a whole
+            return np.inf if is_limit else 0
         L = U[:, keep] * values[keep]
     return 0

@@ -6,13 +6,14 @@
     gradient       P A and P T symmetric, P T < 0                one null vector
     extended       V = eta W + p(E) decreases                    a semidefinite programme
 
-Each finds what proves it (a witness) and checks that; the check alone repeats a verdict.
+Each finds what decides it (a witness) and checks that; the check alone repeats a verdict, and the
+proof does so in ball arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,23 +35,30 @@ from gausscontrol.certificates.gradient import (
     gradient_shortfall,
     gradient_stability,
 )
+from gausscontrol.certificates.rigorous.extended import prove_extended
+from gausscontrol.certificates.rigorous.stability import prove_form, prove_riccati
+from gausscontrol.certificates.rigorous.structure import prove_gradient, prove_semidefinite
 from gausscontrol.certificates.semidefinite import (
     semidefinite_shortfall,
     semidefinite_stability,
 )
 from gausscontrol.model.transformer import GaussianTransformer
 
+if TYPE_CHECKING:
+    from gausscontrol.certificates.stability import GlobalStability
+
 __all__ = ["CRITERIA", "Criterion"]
 
 
 class Criterion(NamedTuple):
-    """One condition: how to find its witness, check it, and say why it fails.
+    """One condition: how to find its witness, check it, prove it, and say why it fails.
 
     `refusal` is what to say of a model that the condition does not concern, or None.
     """
 
     find: Callable[[GaussianTransformer, np.ndarray, int | None], Evidence]
     check: Callable[[GaussianTransformer, np.ndarray, Any], Evidence]
+    prove: Callable[[GlobalStability], bool]
     shortfall: Callable[[GaussianTransformer, Evidence], str]
     refusal: Callable[[GaussianTransformer], str | None] = lambda model: None
     needs_solver: bool = False
@@ -67,30 +75,41 @@ def _not_riccati(model: GaussianTransformer) -> str | None:
 
 CRITERIA = {
     "form": Criterion(
-        lambda model, Sigma, degree: form_stability(model, Sigma),
-        lambda model, Sigma, witness: form_stability(model, Sigma),
-        form_shortfall,
+        find=lambda model, Sigma, degree: form_stability(model, Sigma),
+        check=lambda model, Sigma, witness: form_stability(model, Sigma),
+        prove=lambda c: prove_form(
+            c.model, c.covariance, c.radius, rate=c.rate, mean=c.mean_stable
+        ),
+        shortfall=form_shortfall,
     ),
     "riccati": Criterion(
-        lambda model, Sigma, degree: riccati_stability(model, Sigma),
-        lambda model, Sigma, witness: riccati_stability(model, Sigma),
-        lambda model, evidence: riccati_shortfall(evidence),
-        _not_riccati,
+        find=lambda model, Sigma, degree: riccati_stability(model, Sigma),
+        check=lambda model, Sigma, witness: riccati_stability(model, Sigma),
+        prove=lambda c: prove_riccati(c.model, c.covariance, c.radius, mean=c.mean_stable),
+        shortfall=lambda model, evidence: riccati_shortfall(evidence),
+        refusal=_not_riccati,
     ),
     "semidefinite": Criterion(
-        lambda model, Sigma, degree: semidefinite_stability(model, Sigma),
-        lambda model, Sigma, witness: semidefinite_stability(model, Sigma),
-        semidefinite_shortfall,
+        find=lambda model, Sigma, degree: semidefinite_stability(model, Sigma),
+        check=lambda model, Sigma, witness: semidefinite_stability(model, Sigma),
+        prove=lambda c: prove_semidefinite(c.model, c.covariance, c.radius, mean=c.mean_stable),
+        shortfall=semidefinite_shortfall,
     ),
     "gradient": Criterion(
-        lambda model, Sigma, degree: gradient_stability(model, Sigma),
-        gradient_check,
-        gradient_shortfall,
+        find=lambda model, Sigma, degree: gradient_stability(model, Sigma),
+        check=gradient_check,
+        prove=lambda c: prove_gradient(
+            c.model, c.covariance, c.witness, c.radius, mean=c.mean_stable
+        ),
+        shortfall=gradient_shortfall,
     ),
     "extended": Criterion(
-        extended_stability,
-        check_extended,
-        lambda model, evidence: extended_shortfall(evidence),
+        find=extended_stability,
+        check=check_extended,
+        prove=lambda c: prove_extended(
+            c.model, c.covariance, c.witness, c.radius, rate=c.rate, mean=c.mean_stable
+        ),
+        shortfall=lambda model, evidence: extended_shortfall(evidence),
         needs_solver=True,
     ),
 }

@@ -18,12 +18,9 @@ import scipy.linalg
 from scipy.optimize import brentq
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
-from gausscontrol.analysis.spectra import (
-    DENSE_DIM,
-    dense_operator,
-    form_maximum,
-    form_tolerance,
-)
+from gausscontrol.analysis.form import form_maximum, form_tolerance
+from gausscontrol.analysis.krylov import DENSE_DIM
+from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import Certificate, certified_covariance, guarded
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import (

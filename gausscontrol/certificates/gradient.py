@@ -24,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gausscontrol.analysis.enclosure import EPS, WhitenedPoint
-from gausscontrol.analysis.spectra import DENSE_DIM, covariance_abscissa
+from gausscontrol.analysis.krylov import DENSE_DIM
+from gausscontrol.analysis.spectra import covariance_abscissa
 from gausscontrol.certificates.base import check_enclosed
 from gausscontrol.certificates.evidence import Evidence, mean_margin
 from gausscontrol.errors import NotCertified

@@ -37,8 +37,8 @@ from gausscontrol.certificates.polytope import (
     polytope_statement,
 )
 from gausscontrol.certificates.propagation import dissipation, horizon_for, metrics, propagation
-from gausscontrol.certificates.rigorous import prove_local
-from gausscontrol.certificates.rigorous_polytope import prove_polytope
+from gausscontrol.certificates.rigorous.polytope import prove_polytope
+from gausscontrol.certificates.rigorous.stability import prove_local
 from gausscontrol.errors import NotCertified
 from gausscontrol.linalg.arrays import symmetric_matrix
 from gausscontrol.model.transformer import GaussianTransformer

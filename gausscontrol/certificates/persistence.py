@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gausscontrol.analysis.enclosure import EPS, WhitenedPoint, form_evidence
-from gausscontrol.analysis.spectra import DENSE_DIM, dense_operator
+from gausscontrol.analysis.form import attention_form
+from gausscontrol.analysis.krylov import DENSE_DIM
+from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import check_enclosed, hurwitz_margin
 from gausscontrol.certificates.perturbation import Moves, Reach, WhitenedMoves
 from gausscontrol.errors import GausscontrolError, MatrixEquationError, NotCertified
 from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.symmetric import symmetrise
-from gausscontrol.model.moments import attention_form
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["Found", "Persistence"]

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gausscontrol.analysis.enclosure import EPS, WhitenedPoint, inverse_norm
-from gausscontrol.analysis.spectra import DENSE_DIM, dense_operator
+from gausscontrol.analysis.krylov import DENSE_DIM
+from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.symmetric import smat, vech_index, whitening
 from gausscontrol.model.transformer import GaussianTransformer

@@ -22,20 +22,15 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
+from gausscontrol.analysis.form import form_is_degenerate, form_tolerance
+from gausscontrol.analysis.krylov import extreme_eigenvalues, on_svec
 from gausscontrol.analysis.propagator import (
     Linearisation,
     gramian_norm,
     growth_rate,
     propagator_norm,
 )
-from gausscontrol.analysis.spectra import (
-    PAIR_TOLERANCE,
-    covariance_abscissa,
-    extreme_eigenvalues,
-    form_is_degenerate,
-    form_tolerance,
-    on_svec,
-)
+from gausscontrol.analysis.spectra import PAIR_TOLERANCE, covariance_abscissa
 from gausscontrol.certificates.base import check_enclosed
 from gausscontrol.certificates.evidence import Evidence, mean_margin
 from gausscontrol.errors import GausscontrolError, NotCertified

@@ -25,7 +25,7 @@ from gausscontrol.certificates.regime_offers import (
     least_bound,
     repeated,
 )
-from gausscontrol.certificates.rigorous_regime import prove_boundedness, prove_collapse
+from gausscontrol.certificates.rigorous.regime import prove_boundedness, prove_collapse
 from gausscontrol.errors import NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
 

@@ -40,7 +40,7 @@ from gausscontrol.certificates.region_sos import (
     explicit,
     search,
 )
-from gausscontrol.certificates.rigorous_region import prove_region
+from gausscontrol.certificates.rigorous.region import prove_region
 from gausscontrol.errors import NotCertified, ParameterError, ShapeError
 from gausscontrol.linalg.symmetric import covariance_matrix, svec, whitening
 from gausscontrol.model.transformer import GaussianTransformer

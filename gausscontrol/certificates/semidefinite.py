@@ -23,12 +23,13 @@ from __future__ import annotations
 import numpy as np
 
 from gausscontrol.analysis.enclosure import EPS, WhitenedPoint, inverse_norm
-from gausscontrol.analysis.spectra import DENSE_DIM, covariance_abscissa, dense_operator
+from gausscontrol.analysis.form import attention_form
+from gausscontrol.analysis.krylov import DENSE_DIM
+from gausscontrol.analysis.spectra import covariance_abscissa, dense_operator
 from gausscontrol.certificates.base import check_enclosed, hurwitz_margin
 from gausscontrol.certificates.evidence import Evidence, is_riccati, mean_margin
 from gausscontrol.errors import NotCertified
 from gausscontrol.linalg.exact import exact_rank
-from gausscontrol.model.moments import attention_form
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [

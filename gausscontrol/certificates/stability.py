@@ -17,9 +17,6 @@ from gausscontrol.certificates.base import Certificate, certified_covariance, fi
 from gausscontrol.certificates.criteria import CRITERIA
 from gausscontrol.certificates.discrete import divergence
 from gausscontrol.certificates.evidence import supports
-from gausscontrol.certificates.rigorous import prove_form, prove_riccati
-from gausscontrol.certificates.rigorous_sos import prove_extended
-from gausscontrol.certificates.rigorous_structure import prove_gradient, prove_semidefinite
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import covariance_matrix, whitening
 from gausscontrol.model.transformer import GaussianTransformer
@@ -133,16 +130,7 @@ class GlobalStability(Certificate):
 
     def _prove(self) -> bool:
         """Repeat it in ball arithmetic."""
-        model, Sigma, radius, mean = self.model, self.covariance, self.radius, self.mean_stable
-        if self.method == "form":
-            return prove_form(model, Sigma, radius, rate=self.rate, mean=mean)
-        if self.method == "riccati":
-            return prove_riccati(model, Sigma, radius, mean=mean)
-        if self.method == "semidefinite":
-            return prove_semidefinite(model, Sigma, radius, mean=mean)
-        if self.method == "gradient":
-            return prove_gradient(model, Sigma, self.witness, radius, mean=mean)
-        return prove_extended(model, Sigma, self.witness, radius, rate=self.rate, mean=mean)
+        return CRITERIA[self.method].prove(self)
 
     def details(self) -> list[str]:
         """Return what the report says of this kind in particular."""

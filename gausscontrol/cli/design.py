@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         )
     target = _target(options, model.dim)
     if options.output is not None:
-        check_output(options.output, MODEL_FILES, options.force)
+        check_output(options.output, MODEL_FILES, options.force, (options.file, options.target))
     if options.plots is not None:
         make_folder(options.plots)
     pictures = []

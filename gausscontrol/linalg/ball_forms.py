@@ -17,6 +17,7 @@ from gausscontrol.linalg.balls import (
     EPS,
     exact,
     exact_matrix,
+    floats,
     is_positive_definite,
     symmetric_part,
 )
@@ -125,7 +126,7 @@ def form_bounds(X: BallMatrix) -> tuple[Ball, Ball]:
         Eigenvalues of the midpoints, rounded outwards and then proved; NaN where they are not.
     """
     weight = vech_index(symmetric_size(X.nrows())).weight
-    middle = np.array([[float(x.mid()) for x in row] for row in X.table()])
+    middle = floats(X)
     nan = exact(np.nan)
     if not np.isfinite(middle).all():
         return nan, nan

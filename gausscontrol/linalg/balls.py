@@ -40,6 +40,7 @@ __all__ = [
     "congruence",
     "exact",
     "exact_matrix",
+    "floats",
     "frobenius",
     "identity",
     "inverse",
@@ -135,6 +136,11 @@ def midpoint(X: BallMatrix) -> BallMatrix:
     return X.mid()
 
 
+def floats(X: BallMatrix) -> np.ndarray:
+    """Return the midpoints rounded to floats, of which nothing is claimed."""
+    return np.array([[float(x.mid()) for x in row] for row in X.table()])
+
+
 def widened(X: BallMatrix, radius: Ball) -> BallMatrix:
     """Return a ball matrix that holds every matrix within a Frobenius distance of X."""
     flint = _flint()
@@ -194,7 +200,7 @@ def spectral_bound(X: BallMatrix) -> Ball:
     The largest singular value of the midpoints, rounded up, if X^T X <= its square is then proved;
     the Frobenius norm otherwise.
     """
-    middle = np.array([[float(x.mid()) for x in row] for row in X.table()])
+    middle = floats(X)
     if np.isfinite(middle).all():
         bound = exact(np.linalg.norm(middle, 2) * (1 + 4 * len(middle) * EPS))
         if is_positive_definite(identity(X.ncols()) * (bound * bound) - X.transpose() * X):

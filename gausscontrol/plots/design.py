@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.symmetric import factor, whitening
-from gausscontrol.model.moments import read_moments
+from gausscontrol.model.packing import read_moments
 from gausscontrol.plots.ellipses import ellipse
 from gausscontrol.plots.figures import (
     ABOVE,
@@ -57,7 +57,7 @@ def design_plot(
 
     Ellipses mu + r Sigma^(1/2) u, |u| = 1, that hold 68% of the tokens, in the plane of the two
     leading principal directions of the target (the coordinates for d = 2); for d = 1 curves in
-    the plane of mean and standard deviation.
+    the plane of mean and standard deviation. The legend tells the certified rates.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def design_plot(
     ax : Axes or Figure, optional
         Where to draw.
     title : str, optional
-        By default the certified rates, or none where `ax` is given.
+        By default how many start, or none where `ax` is given.
 
     Returns
     -------
@@ -108,10 +108,10 @@ def design_plot(
     lines = np.empty((1, 1), dtype=object)
     lines[0, 0] = _draw_scalar(axis, des, paths) if des.model.dim == 1 else _draw(axis, des, paths)
     finish(axis)
+    for name, rate in (("covariance", des.decay_rate), ("mean", des.mean_decay_rate)):
+        axis.plot([], [], " ", label=f"{name} decays at {rate:.3g} [1/t]")
     legend = legend_of(axis, **(ABOVE if own else {}))
-    rates = f"covariance {des.decay_rate:.3g}, mean {des.mean_decay_rate:.3g}"
-    default = f"{len(paths)} Gaussians, one target; certified decay [1/t]: {rates}"
-    set_title(figure, axis, own, title, default)
+    set_title(figure, axis, own, title, f"{len(paths)} Gaussians, one target")
     return ct.ControlPlot(lines, axes, figure, legend=legend)
 
 

@@ -156,14 +156,14 @@ class CovariancePlane:
         if lost.max() <= IN_PLANE:
             axis.plot([], [], " ", label="the flow stays in this plane")
             return
-        axis.plot([], [], " ", label="arrows projected on this plane")
+        axis.plot([], [], " ", label="arrows are projections")
         paper = np.array(to_rgb(mpl.rcParams["axes.facecolor"]))
         strong = (paper + np.array(to_rgb(palette()[4 % len(palette())]))) / 2
         shades = LinearSegmentedColormap.from_list("lost", [paper, strong])
         mesh = axis.pcolormesh(
             *grid, samples[:, :, 2], cmap=shades, vmin=0, vmax=1, shading="gouraud", zorder=-1
         )
-        bar = axis.figure.colorbar(mesh, ax=axis, label="share of the speed that leaves the plane")
+        bar = axis.figure.colorbar(mesh, ax=axis, label="share of speed off the plane")
         bar.outline.set_visible(False)
 
 

@@ -43,7 +43,7 @@ def eigen_plane(
     chosen = vectors[:, [-1, 0]]
     chosen = chosen * np.sign(chosen[np.abs(chosen).argmax(axis=0), [0, 1]])
     basis = np.stack([np.outer(u, u) for u in chosen.T])
-    names = [f"eigenvalue of $\\Sigma$ along {_direction(u)} [x]$^2$" for u in chosen.T]
+    names = [f"eigenvalue along {_direction(u)} [x]$^2$" for u in chosen.T]
     return basis, values[[-1, 0]], (names[0], names[1])
 
 

@@ -129,8 +129,10 @@ def classify_batch(
     unknowns = size_of(size_of(models.dim))
     found = []
     for index in blocks(models.count, unknowns**2):
-        inquiry = _Inquiry(models.take(index))
-        inquiry.run()
+        # What is singular becomes infinite or NaN, which no comparison takes for an answer.
+        with np.errstate(all="ignore"):
+            inquiry = _Inquiry(models.take(index))
+            inquiry.run()
         found.append(inquiry.result())
     return BatchClassification(
         *(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gausscontrol.certificates.classify import (
+    FADING,
     FLATTENING_STARTS,
     FLATTENING_STEPS,
     LOW_TOLERANCE,
@@ -80,18 +81,22 @@ def _limit_ranks(models: Stack, L: np.ndarray) -> np.ndarray:
         rank = L.shape[2]
         tolerance = LOW_TOLERANCE if rank < models.dim else NEVER
         arrivals = follow(models.take(index), L, tolerance, FLATTENING_STEPS)
-        settled = np.flatnonzero(arrivals.reason == SETTLED)
-        if rank < models.dim and settled.size:
-            near = polish_factors(models.take(index[settled]), arrivals.factor[settled])[1]
-            ranks[index[settled[near]]] = rank
-        flat = arrivals.reason == FLAT
-        index, L = index[flat], arrivals.factor[flat]
+        settled = (arrivals.reason == SETTLED) & (rank < models.dim)
+        is_limit = np.flatnonzero(settled)
+        if is_limit.size:
+            found = polish_factors(models.take(index[is_limit]), arrivals.factor[is_limit])[1]
+            is_limit = is_limit[found]
+            ranks[index[is_limit]] = rank
+        going = (arrivals.reason == FLAT) | settled
+        going[is_limit] = False
+        index, L, settled = index[going], arrivals.factor[going], settled[going]
         U, values, _ = np.linalg.svd(L, full_matrices=False)
-        kept = (values > NEGLIGIBLE * values[:, :1]).sum(axis=1)
-        ranks[index[kept == L.shape[2]]] = 0  # it shrinks as a whole
-        for rank in range(1, L.shape[2]):
-            some = kept == rank
-            waiting.append((index[some], U[some, :, :rank] * values[some, None, :rank]))
+        share = np.where(settled, FADING, NEGLIGIBLE)
+        kept = (values > (share * values[:, 0])[:, None]).sum(axis=1)
+        ranks[index[(kept == rank) & ~settled]] = 0  # it shrinks as a whole
+        for lower in range(1, rank):
+            some = kept == lower
+            waiting.append((index[some], U[some, :, :lower] * values[some, None, :lower]))
     return ranks
 
 

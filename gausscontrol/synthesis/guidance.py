@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike
 from gausscontrol.errors import IntegrationError, ParameterError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.bures import align, ranked_factor
-from gausscontrol.model.moments import MomentField, unpack
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.packing import unpack
 from gausscontrol.synthesis.reach import lacks_rank, numerical_rank, read_gaussian
 from gausscontrol.systems.arguments import depth_grid
 from gausscontrol.systems.integrate import FactorFlow, integrate

@@ -22,7 +22,7 @@ from gausscontrol.linalg.bures import (
     relative_spectrum,
 )
 from gausscontrol.linalg.symmetric import RANK_TOLERANCE, positive_spectrum
-from gausscontrol.model.moments import read_moments, state_dim, unpack
+from gausscontrol.model.packing import read_moments, state_dim, unpack
 
 __all__ = [
     "Ends",

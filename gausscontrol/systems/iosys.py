@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import factor, vech_index
-from gausscontrol.model.moments import MomentField, read_moments
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.packing import read_moments
 from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.arguments import (

@@ -20,7 +20,8 @@ from gausscontrol.display import Report
 from gausscontrol.errors import BlowUpWarning, ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.symmetric import factor, vech_index
-from gausscontrol.model.moments import MomentField, read_moments
+from gausscontrol.model.moments import MomentField
+from gausscontrol.model.packing import read_moments
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.arguments import check_parameters, depth_grid, input_signal

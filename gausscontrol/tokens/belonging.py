@@ -16,7 +16,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from gausscontrol.errors import ParameterError
-from gausscontrol.model.moments import pack
+from gausscontrol.model.packing import pack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.tokens.closure import ClosureSystem, closure_system
 from gausscontrol.tokens.feedforward import FeedForward

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from gausscontrol.model.moments import read_moments
+from gausscontrol.model.packing import read_moments
 from gausscontrol.tokens.statistics import read_tokens, sample_moments
 
 __all__ = ["GaussianDistance", "gaussian_distance"]

@@ -23,7 +23,7 @@ from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.bures import equilibrated_factor
 from gausscontrol.linalg.symmetric import symmetrise
-from gausscontrol.model.moments import read_moments
+from gausscontrol.model.packing import read_moments
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.tokens.belonging import check_response
 from gausscontrol.tokens.feedforward import FeedForward, check_partners

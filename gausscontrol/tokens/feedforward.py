@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
 from gausscontrol.linalg.bures import equilibrated_factor
-from gausscontrol.model.moments import read_moments
+from gausscontrol.model.packing import read_moments
 from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.tokens.activations import ACTIVATIONS

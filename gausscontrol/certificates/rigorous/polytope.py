@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gausscontrol.certificates.exact_model import ExactModel, working
 from gausscontrol.certificates.polytope import polytope_triples
-from gausscontrol.linalg.ball_forms import form_bounds, symmetric_map
+from gausscontrol.certificates.rigorous.exact_model import (
+    ExactModel,
+    carried_form,
+    lyapunov_form,
+    working,
+)
+from gausscontrol.linalg.ball_forms import form_bounds
 from gausscontrol.linalg.balls import (
     congruence,
     exact,
@@ -27,8 +32,6 @@ from gausscontrol.linalg.balls import (
     identity,
     inverse,
     is_positive_definite,
-    spectral_bound,
-    symmetric_part,
 )
 from gausscontrol.linalg.symmetric import symmetrise, whitening
 from gausscontrol.model.transformer import GaussianTransformer
@@ -75,19 +78,13 @@ def prove_polytope(
         back, X = inverse(R), inverse(S)
         if back is None or X is None:
             return False
-        carried = symmetric_map([back * exact(0.5)], [back.transpose()])
-        P = symmetric_part(congruence(carried.transpose(), exact_matrix(symmetrise(P))))
+        P = carried_form(exact_matrix(symmetrise(P)), back)
         S = congruence(R, S)
         triples = [ExactModel.of(each).transformed(R, back) for each in models]
-        forms = [_decay(triple, S, P) for triple in triples]
+        forms = [-lyapunov_form(P, triple.linearisation(S)) for triple in triples]
         if not all(is_positive_definite(form) for form in (P, *forms)):
             return False
         return radius is None or _equilibria_follow(triples, S, P, forms, radius)
-
-
-def _decay(model: ExactModel, S: BallMatrix, P: BallMatrix) -> BallMatrix:
-    product = P * model.linearisation(S)
-    return -(product + product.transpose())
 
 
 def _equilibria_follow(
@@ -102,17 +99,12 @@ def _equilibria_follow(
     if not all(c > 0 for c in lowest):
         return False
     c = _least(lowest)
-    nu = _largest([_attention_bound(triple) for triple in triples])
+    nu = _largest([triple.spectral_bound() for triple in triples])
     eta = _largest([frobenius(triple.residual(S)) for triple in triples])
     beta = (2 * p / c).abs_upper()
     # |D| whitened at Sigma itself is at most |R D R| over the least eigenvalue of R Sigma R.
     r = exact(radius) * (1 - frobenius(S - identity(S.nrows())))
     return bool(r >= 0 and beta * (eta + 2 * nu * r * r) <= r and 8 * p * nu * r < c)
-
-
-def _attention_bound(model: ExactModel) -> Ball:
-    heads = zip(model.V, model.B, strict=True)
-    return sum((spectral_bound(V) * spectral_bound(B) for V, B in heads), exact(0)).abs_upper()
 
 
 def _least(values: list[Ball]) -> Ball:

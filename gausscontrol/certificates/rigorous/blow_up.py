@@ -9,30 +9,22 @@ q_P(S) >= Phi(x) on S >= 0, that follows from::
     [ (w - a v)^T / 2   g             ]  >= 0
 
 On a left-invariant subspace, U^T V = Lam U^T and P = U Q U^T, the entries are those of X = U^T S
-and Phi(X) = tr(Q Lam X B X^T). P is singular there, so U must be exact: U + W Z with W a complement
-and
-
-    0 = c + e Z - Z a - Z b Z,        [ a b ; c e ] = [U W]^-1 V^T [U W],
-
-a zero of which is enclosed as equilibria are (Theory 3.4). Every function here returns True only if
-its claim is proved.
+and Phi(X) = tr(Q Lam X B X^T). P is singular there, so that U must be exact: see `plane`. Every
+function here returns True only if its claim is proved.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gausscontrol.certificates.balance import balanced
-from gausscontrol.certificates.exact_model import ExactModel, working
-from gausscontrol.certificates.rigorous import STEPS, existence_radius
-from gausscontrol.certificates.rigorous_regime import (
-    common_key_of,
-    cone_remainder,
-    trace_vector,
-)
-from gausscontrol.certificates.rigorous_riccati import prove_riccati_escape, prove_uniform_escape
+from gausscontrol.certificates.rigorous.common_key import common_key_of
+from gausscontrol.certificates.rigorous.cone import cone_remainder, trace_vector
+from gausscontrol.certificates.rigorous.exact_model import ExactModel, lyapunov_form, working
+from gausscontrol.certificates.rigorous.plane import enclosed_plane
+from gausscontrol.certificates.rigorous.riccati import prove_riccati_escape, prove_uniform_escape
 from gausscontrol.certificates.spectral import original_key, spectra
 from gausscontrol.linalg.balls import (
     alternates,
@@ -41,23 +33,17 @@ from gausscontrol.linalg.balls import (
     exact,
     exact_matrix,
     frobenius,
-    identity,
-    inverse,
     is_positive_definite,
     is_zero,
     kronecker,
-    midpoint,
     rational_matrix,
-    reshaped,
-    solve,
     symmetric_part,
-    widened,
 )
 from gausscontrol.linalg.symmetric import symmetrise
 
 if TYPE_CHECKING:
     from gausscontrol.certificates.blow_up import BlowUp
-    from gausscontrol.linalg.balls import Ball, BallMatrix
+    from gausscontrol.linalg.balls import BallMatrix
 
 __all__ = ["prove_blow_up"]
 
@@ -118,9 +104,8 @@ def _spectral(certificate: BlowUp, model: ExactModel) -> bool:
     head = common_key_of(model, key)
     if head is None:
         return False
-    quadratic = head.B * head.V
     growth = head.B * (2 * (exact(certificate.gain) + head.rest))
-    quadratic = quadratic + quadratic.transpose() - growth
+    quadratic = lyapunov_form(head.B, head.V) - growth
     return is_positive_definite(quadratic) and _grows(certificate, model, key)
 
 
@@ -144,43 +129,13 @@ def _programme(certificate: BlowUp, model: ExactModel) -> bool:
     return is_positive_definite(form) and _grows(certificate, model, symmetrise(certificate.P))
 
 
-def _grows(certificate: BlowUp, model: ExactModel, weight: np.ndarray) -> bool:
-    """Prove P A + A^T P >= 2 a P for a weight P, in rationals where there is no slack."""
-    P = exact_matrix(weight)
-    linear = P * model.A
-    if is_positive_definite(linear + linear.transpose() - P * exact(2 * certificate.rate)):
-        return True
-    P = rational_matrix(weight)
-    linear = P * ExactModel.of(certificate.model, rational_matrix).A
-    rate = rational_matrix(np.array([[2 * certificate.rate]]))[0, 0]
-    return alternates(linear + linear.transpose() - P * rate)
-
-
-def _bordered(form: BallMatrix, slope: BallMatrix, loss: float) -> bool:
-    """Prove form + <slope, x> + loss >= 0 for all x."""
-    if is_zero(slope):
-        return loss >= 0 and is_positive_definite(form)
-    side, corner = slope * exact(0.5), exact_matrix(np.array([[loss]]))
-    return is_positive_definite(block_matrix([[form, side], [side.transpose(), corner]]))
-
-
-# -- invariant subspaces --------------------------------------------------------------------------
-
-
-class _Plane(NamedTuple):
-    # An exact basis U with U^T V = Lam U^T, and a bound on |D (U - stored U)|.
-    U: BallMatrix
-    Lam: BallMatrix
-    shift: Ball
-
-
 def _subspace(certificate: BlowUp, model: ExactModel) -> bool:
     """P = U Q U^T on an exact left-invariant subspace of the one effective head."""
     head = _single_head(certificate, model)
     if head is None:
         return False
     B, V = head
-    plane = _enclosed_plane(V, certificate.basis, balanced(certificate.model).scale)
+    plane = enclosed_plane(V, certificate.basis, balanced(certificate.model).scale)
     Q = exact_matrix(symmetrise(certificate.weight))
     if plane is None or not is_positive_definite(Q):
         return False
@@ -205,62 +160,19 @@ def _single_head(certificate: BlowUp, model: ExactModel) -> tuple[BallMatrix, Ba
     return (head.B, head.V) if head is not None and head.is_exact else None
 
 
-def _enclosed_plane(V: BallMatrix, basis: np.ndarray, scale: np.ndarray) -> _Plane | None:
-    """Enclose an exact left-invariant subspace of V near the columns of a basis."""
-    dim, rank = basis.shape
-    U = exact_matrix(basis)
-    complement = _complement(basis, scale)
-    frame = U if rank == dim else block_matrix([[U, exact_matrix(complement)]])
-    back = inverse(frame)
-    if back is None:
-        return None
-    turned = (back * V.transpose() * frame).table()
-    new = type(V)
-    a = new([row[:rank] for row in turned[:rank]])
-    if rank == dim:
-        return _Plane(U, a.transpose(), exact(0))
-    b = new([row[rank:] for row in turned[:rank]])
-    c = new([row[:rank] for row in turned[rank:]])
-    e = new([row[rank:] for row in turned[rank:]])
-    Z = _enclosed_riccati(a, b, c, e)
-    if Z is None:
-        return None
-    move = exact_matrix(complement) * Z
-    moved = exact_matrix(np.diag(1 / scale)) * move
-    return _Plane(U + move, (a + b * Z).transpose(), frobenius(moved))
+def _grows(certificate: BlowUp, model: ExactModel, weight: np.ndarray) -> bool:
+    """Prove P A + A^T P >= 2 a P for a weight P, in rationals where there is no slack."""
+    P = exact_matrix(weight)
+    if is_positive_definite(lyapunov_form(P, model.A) - P * exact(2 * certificate.rate)):
+        return True
+    P, A = rational_matrix(weight), rational_matrix(certificate.model.A)
+    rate = rational_matrix(np.array([[2 * certificate.rate]]))[0, 0]
+    return alternates(lyapunov_form(P, A) - P * rate)
 
 
-def _complement(basis: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return columns that complete a basis, orthonormal where the coordinates are balanced."""
-    Z, _ = np.linalg.qr(basis / scale[:, None], mode="complete")
-    return scale[:, None] * Z[:, basis.shape[1] :]
-
-
-def _enclosed_riccati(
-    a: BallMatrix, b: BallMatrix, c: BallMatrix, e: BallMatrix
-) -> BallMatrix | None:
-    """Enclose a zero of c + e Z - Z a - Z b Z near zero, or return None.
-
-    The change of Z from a centre solves H(D) = D b D - residual, H the derivative.
-    """
-    rows, columns = c.nrows(), c.ncols()
-    one, other = identity(columns), identity(rows)
-    Z = exact_matrix(np.zeros((rows, columns)))
-
-    def residual(Z: BallMatrix) -> BallMatrix:
-        return c + e * Z - Z * a - Z * b * Z
-
-    def derivative(Z: BallMatrix) -> BallMatrix:
-        return kronecker(e - Z * b, one) - kronecker(other, (a + b * Z).transpose())
-
-    for _ in range(STEPS):
-        step = solve(midpoint(derivative(Z)), midpoint(column(residual(Z))))
-        if step is None:
-            return None
-        Z = midpoint(Z - reshaped(step, columns))
-    backwards = inverse(derivative(Z))
-    if backwards is None:
-        return None
-    eta = frobenius(backwards * column(residual(Z)))
-    radius = existence_radius(frobenius(backwards), eta, lambda _: frobenius(b))
-    return None if radius is None else widened(Z, radius)
+def _bordered(form: BallMatrix, slope: BallMatrix, loss: float) -> bool:
+    """Prove form + <slope, x> + loss >= 0 for all x."""
+    if is_zero(slope):
+        return loss >= 0 and is_positive_definite(form)
+    side, corner = slope * exact(0.5), exact_matrix(np.array([[loss]]))
+    return is_positive_definite(block_matrix([[form, side], [side.transpose(), corner]]))

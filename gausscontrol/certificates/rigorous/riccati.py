@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gausscontrol.certificates.exact_model import ExactModel, exact_gain, matrix_sum, working
 from gausscontrol.certificates.riccati_growth import doublings
+from gausscontrol.certificates.rigorous.exact_model import ExactModel, exact_gain, gain_of, working
 from gausscontrol.linalg.balls import (
     block_matrix,
     exact,
@@ -86,19 +86,14 @@ def prove_uniform_escape(model: GaussianTransformer, P: np.ndarray, rate: float)
     with working(model.dim):
         if exact_gain(model) is None:
             return False
-        return is_positive_definite(_gain(ExactModel.of(model)) - exact_matrix(symmetrise(P)))
-
-
-def _gain(model: ExactModel) -> BallMatrix:
-    pairs = zip(model.V, model.B, strict=True)
-    return matrix_sum([(B + B.transpose()) * V[0, 0] for V, B in pairs])
+        return is_positive_definite(gain_of(ExactModel.of(model)) - exact_matrix(symmetrise(P)))
 
 
 def _gramian(model: ExactModel, size: float, depth: float) -> BallMatrix:
     """Enclose W(depth); `size` says how often the step is doubled, and nothing rests on it."""
     count = doublings(size, depth)
     step, zero = exact(np.ldexp(depth, -count)), exact_matrix(np.zeros((model.dim,) * 2))
-    generator = block_matrix([[-model.A.transpose(), _gain(model)], [zero, model.A]])
+    generator = block_matrix([[-model.A.transpose(), gain_of(model)], [zero, model.A]])
     flow = (generator * step).exp().table()
     new, dim = type(model.A), model.dim
     E = new([row[dim:] for row in flow[dim:]])

@@ -7,7 +7,7 @@
 
 No ball is narrow enough to show an equality, so k and the symmetries are decided in rational
 arithmetic; the inequalities are strict and proved in balls. Structure that only holds up to
-rounding is refused. Continuous depth only.
+rounding is refused. Continuous depth only. Arguments are those of `stability`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from gausscontrol.certificates.exact_model import ExactModel, working
-from gausscontrol.certificates.rigorous import enclosed_equilibrium, mean_is_stable
+from gausscontrol.certificates.rigorous.equilibrium import enclosed_equilibrium, mean_is_stable
+from gausscontrol.certificates.rigorous.exact_model import ExactModel, working
 from gausscontrol.linalg.ball_forms import form_matrix, symmetric_map
 from gausscontrol.linalg.balls import (
     block_matrix,
     exact,
     exact_matrix,
+    floats,
     inverse,
     is_hurwitz,
     is_positive_definite,
     is_zero,
     rational_matrix,
 )
-from gausscontrol.linalg.symmetric import symmetrise, vech_index
+from gausscontrol.linalg.symmetric import symmetric_size, symmetrise, vech_index
 from gausscontrol.model.transformer import GaussianTransformer
 
 if TYPE_CHECKING:
@@ -43,20 +44,6 @@ def prove_semidefinite(
     model: GaussianTransformer, Sigma: np.ndarray, radius: float, *, mean: bool = False
 ) -> bool:
     """Prove that an exact equilibrium attracts every Sigma > 0, by a semidefinite form.
-
-    Parameters
-    ----------
-    model : GaussianTransformer
-    Sigma : (d, d) ndarray
-        Computed equilibrium.
-    radius : float
-        How far the exact one may lie, in Frobenius norm whitened at Sigma.
-    mean : bool, optional
-        Whether M + Vbar is to be proved Hurwitz too.
-
-    Returns
-    -------
-    bool
 
     Notes
     -----
@@ -83,28 +70,6 @@ def prove_semidefinite(
         )
 
 
-def _common_kernel(model: ExactModel) -> int:
-    """Return the dimension of the common kernel of B_h and B_h^T over heads with V_h != 0."""
-    heads = zip(model.V, model.B, strict=True)
-    rows = [[part] for V, B in heads if not is_zero(V) for part in (B, B.transpose())]
-    return model.dim - block_matrix(rows).rank() if rows else model.dim
-
-
-def _independent(form: BallMatrix, count: int) -> list[int]:
-    """Choose entries of vech on which a semidefinite form looks most definite."""
-    weight = vech_index((int(np.sqrt(8 * form.nrows() + 1)) - 1) // 2).weight
-    middle = np.array([[float(x.mid()) for x in row] for row in form.table()])
-    scaled = middle / weight[:, None] / weight
-    if not np.isfinite(scaled).all():
-        return list(range(count))
-    _, order = scipy.linalg.qr(scaled, mode="r", pivoting=True)
-    return sorted(int(position) for position in order[:count])
-
-
-def _principal(form: BallMatrix, chosen: list[int]) -> BallMatrix:
-    return type(form)([[form[i, j] for j in chosen] for i in chosen])
-
-
 def prove_gradient(
     model: GaussianTransformer,
     Sigma: np.ndarray,
@@ -114,22 +79,6 @@ def prove_gradient(
     mean: bool = False,
 ) -> bool:
     """Prove that an exact equilibrium attracts every Sigma > 0, by a concave function.
-
-    Parameters
-    ----------
-    model : GaussianTransformer
-    Sigma : (d, d) ndarray
-        Computed equilibrium.
-    P : (d, d) ndarray
-        Symmetric, in the original coordinates.
-    radius : float
-        How far the exact one may lie, in Frobenius norm whitened at Sigma.
-    mean : bool, optional
-        Whether M + Vbar is to be proved Hurwitz too.
-
-    Returns
-    -------
-    bool
 
     Notes
     -----
@@ -146,6 +95,27 @@ def prove_gradient(
             return False
         ball = enclosed_equilibrium(original, Sigma, radius)
         return ball is not None and (not mean or mean_is_stable(original, ball))
+
+
+def _common_kernel(model: ExactModel) -> int:
+    """Return the dimension of the common kernel of B_h and B_h^T over heads with V_h != 0."""
+    heads = zip(model.V, model.B, strict=True)
+    rows = [[part] for V, B in heads if not is_zero(V) for part in (B, B.transpose())]
+    return model.dim - block_matrix(rows).rank() if rows else model.dim
+
+
+def _independent(form: BallMatrix, count: int) -> list[int]:
+    """Choose entries of vech on which a semidefinite form looks most definite."""
+    weight = vech_index(symmetric_size(form.nrows())).weight
+    scaled = floats(form) / weight[:, None] / weight
+    if not np.isfinite(scaled).all():
+        return list(range(count))
+    _, order = scipy.linalg.qr(scaled, mode="r", pivoting=True)
+    return sorted(int(position) for position in order[:count])
+
+
+def _principal(form: BallMatrix, chosen: list[int]) -> BallMatrix:
+    return type(form)([[form[i, j] for j in chosen] for i in chosen])
 
 
 def _is_gradient(model: ExactModel, P: RationalMatrix) -> bool:

@@ -26,6 +26,8 @@ from gausscontrol.linalg.balls import (
     identity,
     precision,
     rational_matrix,
+    spectral_bound,
+    symmetric_part,
 )
 from gausscontrol.model.heads import FactoredHeads
 from gausscontrol.model.transformer import GaussianTransformer
@@ -35,7 +37,15 @@ if TYPE_CHECKING:
 
     Reader = Callable[[np.ndarray], BallMatrix | RationalMatrix]
 
-__all__ = ["ExactModel", "exact_gain", "matrix_sum", "working"]
+__all__ = [
+    "ExactModel",
+    "carried_form",
+    "exact_gain",
+    "gain_of",
+    "lyapunov_form",
+    "matrix_sum",
+    "working",
+]
 
 # Bits of the midpoints, and more for characteristic polynomials of larger matrices.
 BITS = 320
@@ -105,6 +115,11 @@ class ExactModel:
         pairs = zip(self.V, self.B, strict=True)
         return sum((frobenius(V) * frobenius(B) for V, B in pairs), exact(0)).abs_upper()
 
+    def spectral_bound(self) -> Ball:
+        """Return what `attention_bound` does by spectral norms, which is sharper and costs more."""
+        pairs = zip(self.V, self.B, strict=True)
+        return sum((spectral_bound(V) * spectral_bound(B) for V, B in pairs), exact(0)).abs_upper()
+
     def step_matrix(self, S: BallMatrix) -> BallMatrix:
         """Return D = I + dt M(S), which carries the factor of S through one layer."""
         return identity(self.dim) + self.drift(S) * exact(self.dt)
@@ -144,6 +159,24 @@ def matrix_sum(matrices: list[BallMatrix]) -> BallMatrix:
     return total
 
 
+def lyapunov_form(P: BallMatrix, A: BallMatrix) -> BallMatrix:
+    """Return P A + A^T P for symmetric P."""
+    product = P * A
+    return product + product.transpose()
+
+
+def carried_form(P: BallMatrix, back: BallMatrix) -> BallMatrix:
+    """Return in the coordinates R x the form P on vech of E; `back` holds the inverse of R."""
+    carried = symmetric_map([back * exact(0.5)], [back.transpose()])
+    return symmetric_part(congruence(carried.transpose(), P))
+
+
+def gain_of(model: ExactModel) -> BallMatrix:
+    """Return G = sum_h v_h (B_h + B_h^T) of a model whose V_h are known to be v_h I."""
+    pairs = zip(model.V, model.B, strict=True)
+    return matrix_sum([(B + B.transpose()) * V[0, 0] for V, B in pairs])
+
+
 def exact_gain(model: GaussianTransformer) -> RationalMatrix | None:
     """Return G = sum_h v_h (B_h + B_h^T) as rationals, None unless V_h = v_h I exactly."""
     rational = ExactModel.of(model, rational_matrix)
@@ -151,5 +184,4 @@ def exact_gain(model: GaussianTransformer) -> RationalMatrix | None:
     scales = [value[0, 0] for value in rational.V]
     if any(value != one * v for value, v in zip(rational.V, scales, strict=True)):
         return None
-    pairs = zip(rational.B, scales, strict=True)
-    return matrix_sum([(key + key.transpose()) * v for key, v in pairs])
+    return gain_of(rational)

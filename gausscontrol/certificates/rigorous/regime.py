@@ -4,14 +4,10 @@
     y = lambda_max(B^(1/2) Sigma B^(1/2)):   B A + A^T B <= 2 a B,   B V + V^T B <= -2 (k + e) B
     =>  y' <= 2 (a y - k y^2)
 
-q_P(S) = sum_h tr(P V_h S B_h S), and <G, S (x) S> >= 0 for S >= 0. In the second line heads share
-a key, B_h = c_h B + E_h with V = sum_h c_h V_h and e = sum_h |V_h| |E_h| in the coordinates
-B^(1/2) x: a unit eigenvector u of the largest eigenvalue l = |S| has
-|u^T V_h S E_h u| <= l |V_h| |E_h|.
-
-No equilibrium is involved: all is a statement about the floats of the model and of the witness,
-with k, a and the bound as stored. Inequalities without any slack (k = 0, a = 0) are decided in
-rational arithmetic. Every function here returns True only if its claim is proved.
+with q_P(S) = sum_h tr(P V_h S B_h S) and, in the second line, the one effective head of
+`common_key`. No equilibrium is involved: all is a statement about the floats of the model and of
+the witness, with k, a and the bound as stored. Inequalities without any slack (k = 0, a = 0) are
+decided in rational arithmetic. Every function here returns True only if its claim is proved.
 """
 
 from __future__ import annotations
@@ -22,38 +18,36 @@ import numpy as np
 
 from gausscontrol.certificates.balance import balanced
 from gausscontrol.certificates.comparison import EPS
-from gausscontrol.certificates.exact_model import ExactModel, exact_gain, matrix_sum, working
+from gausscontrol.certificates.rigorous.common_key import common_key_of, is_exactly_dissipative
+from gausscontrol.certificates.rigorous.cone import cone_remainder
+from gausscontrol.certificates.rigorous.exact_model import (
+    ExactModel,
+    exact_gain,
+    lyapunov_form,
+    working,
+)
 from gausscontrol.certificates.spectral import original_key, spectra
 from gausscontrol.errors import MatrixEquationError
-from gausscontrol.linalg.ball_forms import form_matrix, pair_form, symmetric_map, vech
 from gausscontrol.linalg.balls import (
     alternates,
     exact,
     exact_matrix,
+    floats,
     identity,
     inverse,
     is_hurwitz,
     is_positive_definite,
     is_zero,
     rational_matrix,
-    spectral_bound,
 )
 from gausscontrol.linalg.equations import solve_lyapunov
-from gausscontrol.linalg.symmetric import symmetrise, vech_index
+from gausscontrol.linalg.symmetric import symmetrise
 from gausscontrol.model.transformer import GaussianTransformer
 
 if TYPE_CHECKING:
     from gausscontrol.certificates.regime import Boundedness, Collapse
-    from gausscontrol.linalg.balls import Ball, BallMatrix
 
-__all__ = [
-    "CommonKey",
-    "common_key_of",
-    "cone_remainder",
-    "prove_boundedness",
-    "prove_collapse",
-    "trace_vector",
-]
+__all__ = ["prove_boundedness", "prove_collapse"]
 
 # Relative room in which a float that is only a candidate is rounded to the safe side.
 ROOM = 1e-9
@@ -164,14 +158,12 @@ def _slower(
     exact_model: ExactModel, model: GaussianTransformer, weight: np.ndarray, rate: float
 ) -> bool:
     """Prove P A + A^T P <= 2 a P, in rationals where a = 0 leaves no slack."""
-    X = exact_matrix(weight)
-    pencil = X * exact_model.A
-    if is_positive_definite(X * exact(2 * rate) - pencil - pencil.transpose()):
+    P = exact_matrix(weight)
+    if is_positive_definite(P * exact(2 * rate) - lyapunov_form(P, exact_model.A)):
         return True
     if rate != 0:
         return False
-    pencil = rational_matrix(weight) * rational_matrix(model.A)
-    return alternates(-(pencil + pencil.transpose()))
+    return alternates(-lyapunov_form(rational_matrix(weight), rational_matrix(model.A)))
 
 
 def _cone_decay(
@@ -188,41 +180,18 @@ def _cone_decay(
     return gain == 0 and (_vanishes(exact_model) or _riccati_decay(model))
 
 
-def cone_remainder(
-    model: ExactModel, P: BallMatrix, multiplier: np.ndarray | None, gain: float, sign: float
-) -> BallMatrix | None:
-    """Return the form sign q_P(S) - <G, S (x) S> - gain tr(P S)^2 in plain entries of vech.
-
-    Parameters
-    ----------
-    model : ExactModel
-    P : (d, d) ball matrix
-        Symmetric.
-    multiplier : (d^2, d^2) ndarray or None
-        G; None for zero.
-    gain, sign : float
-
-    Returns
-    -------
-    (n, n) ball matrix or None
-        None if G is not proved positive definite.
-    """
-    # tr(P V S B S) is half of <S, symmetric_map(S)>.
-    left = [P * V * exact(sign / 2) for V in model.V]
-    form = form_matrix(symmetric_map(left, model.B))
-    if multiplier is not None:
-        G = exact_matrix(symmetrise(multiplier))
-        if not is_positive_definite(G):
-            return None
-        form = form - pair_form(G, model.dim)
-    v = trace_vector(P)
-    return form - v * v.transpose() * exact(gain)
-
-
-def trace_vector(X: BallMatrix) -> BallMatrix:
-    """Return v with tr(X S) = v^T vech(S) for symmetric X."""
-    weight = np.rint(vech_index(X.nrows()).weight ** 2)
-    return exact_matrix(np.diag(weight)) * vech(X)
+def _spectral_decay(
+    exact_model: ExactModel, model: GaussianTransformer, key: np.ndarray, gain: float
+) -> bool:
+    head = common_key_of(exact_model, key)
+    if head is None:
+        return False
+    decay = head.B * (2 * (exact(gain) + head.rest))
+    if is_positive_definite(-lyapunov_form(head.B, head.V) - decay):
+        return True
+    if gain != 0 or not head.is_exact:
+        return False
+    return is_exactly_dissipative(model, key)
 
 
 def _vanishes(model: ExactModel) -> bool:
@@ -232,92 +201,6 @@ def _vanishes(model: ExactModel) -> bool:
 def _riccati_decay(model: GaussianTransformer) -> bool:
     gain = exact_gain(model)
     return gain is not None and alternates(-gain)
-
-
-# -- heads that share a key -----------------------------------------------------------------------
-
-
-class CommonKey(NamedTuple):
-    """One effective head V S B, and a bound e on the rest in the coordinates B^(1/2) x."""
-
-    B: BallMatrix
-    V: BallMatrix
-    rest: Ball
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every B_h is exactly a multiple of B."""
-        return bool(self.rest == 0)
-
-
-def common_key_of(model: ExactModel, key: np.ndarray) -> CommonKey | None:
-    """Return the effective head for a key B > 0, or None if B is not proved positive definite.
-
-    Parameters
-    ----------
-    model : ExactModel
-    key : (d, d) ndarray
-        Symmetric.
-
-    Returns
-    -------
-    CommonKey or None
-
-    Notes
-    -----
-    c_h is the ratio of the largest entries, as a ball; |X|^2 = tr(B X B^-1 X^T) for V_h in the
-    coordinates B^(1/2) x, and tr(B^-1 X B^-1 X^T) for B_h.
-    """
-    B = exact_matrix(key)
-    X = inverse(B) if is_positive_definite(B) else None
-    if X is None:
-        return None
-    i, j = np.unravel_index(int(np.abs(key).argmax()), key.shape)
-    at = int(i), int(j)
-    weights = [matrix[at] / B[at] for matrix in model.B]
-    rest = exact(0)
-    for V, matrix, weight in zip(model.V, model.B, weights, strict=True):
-        E = matrix - B * weight
-        if _is_proportional(matrix, B, at):
-            continue
-        sizes = (B * V * X * V.transpose()).trace(), (X * E * X * E.transpose()).trace()
-        rest += (sizes[0].abs_upper() * sizes[1].abs_upper()).sqrt().abs_upper()
-    return CommonKey(B, matrix_sum([V * w for V, w in zip(model.V, weights, strict=True)]), rest)
-
-
-def _is_proportional(matrix: BallMatrix, B: BallMatrix, at: tuple[int, int]) -> bool:
-    """Tell whether two exact matrices are multiples of each other, decided without rounding."""
-    entries = matrix.entries() + B.entries()
-    if not all(x.is_exact() for x in entries):
-        return False
-    pairs = zip(matrix.entries(), B.entries(), strict=True)
-    top, bottom = matrix[at].fmpq(), B[at].fmpq()
-    return all(x.fmpq() * bottom == top * y.fmpq() for x, y in pairs)
-
-
-def _spectral_decay(
-    exact_model: ExactModel, model: GaussianTransformer, key: np.ndarray, gain: float
-) -> bool:
-    head = common_key_of(exact_model, key)
-    if head is None:
-        return False
-    pencil = head.B * head.V
-    pencil = pencil + pencil.transpose()
-    if is_positive_definite(-pencil - head.B * (2 * (exact(gain) + head.rest))):
-        return True
-    if gain != 0 or not head.is_exact:
-        return False
-    return _is_exactly_dissipative(model, key)
-
-
-def _is_exactly_dissipative(model: GaussianTransformer, key: np.ndarray) -> bool:
-    """Decide B V + V^T B <= 0 in rationals, for keys that are exact multiples of B."""
-    rational, B = ExactModel.of(model, rational_matrix), rational_matrix(key)
-    i, j = np.unravel_index(int(np.abs(key).argmax()), key.shape)
-    at = int(i), int(j)
-    V = matrix_sum([V * (K[at] / B[at]) for V, K in zip(rational.V, rational.B, strict=True)])
-    pencil = B * V
-    return alternates(-(pencil + pencil.transpose()))
 
 
 # -- bounds ---------------------------------------------------------------------------------------
@@ -362,15 +245,12 @@ def _mean_stays(model: ExactModel, scale: np.ndarray, reach: float) -> bool:
     D = exact_matrix(np.diag(scale))
     white = model.transformed(D, exact_matrix(np.diag(1 / scale)))
     matrix = white.A + white.values()
-    middle = np.array([[float(x.mid()) for x in row] for row in matrix.table()])
+    middle = floats(matrix)
     try:
         P = symmetrise(solve_lyapunov(middle.T, np.eye(len(middle))))
     except MatrixEquationError:
         return False
     P = exact_matrix(P / (np.linalg.norm(P, 2) * (1 + ROOM)))
     one = identity(len(middle))
-    pairs = zip(white.V, white.B, strict=True)
-    nu = sum((spectral_bound(V) * spectral_bound(B) for V, B in pairs), exact(0))
-    product = P * matrix
-    decay = -(product + product.transpose()) - one * (2 * nu * exact(reach))
+    decay = -lyapunov_form(P, matrix) - one * (2 * white.spectral_bound() * exact(reach))
     return is_positive_definite(P) and is_positive_definite(one - P) and is_positive_definite(decay)

@@ -8,7 +8,7 @@ and V*' < 0 on {0 < V* < s^2} within the cone is shown for every S in a ball, in
     norm   V*' <= -c |E|^2 + 4 p nu |E|^3 and |E| <= s / sqrt(l),   l <= P <= p,  nu >= |T|
     sos    -V*' / s^2 = sigma(y) (1 - V*/s^2) + tr(S(y) Sigma) + z^T G z,   z = (y, y (x) y)
 
-What is left of each monomial of the second identity is moved into G, as in `rigorous_sos`. No
+What is left of each monomial of the second identity is moved into G, as `gram` does. No
 matrix has to be definite as stored: alpha |y|^2 of the witness is spread as
 (alpha / 2) [ |y|^2 (1 - |y|^2) + |y|^2 + |y|^4 ] over sigma and G first.
 """
@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gausscontrol.certificates.exact_model import ExactModel, working
-from gausscontrol.certificates.rigorous import enclosed_equilibrium, mean_is_stable
-from gausscontrol.certificates.rigorous_sos import (
-    GramBasis,
-    accumulate,
-    added,
-    multiplied,
-    quadratic_terms,
+from gausscontrol.certificates.rigorous.equilibrium import enclosed_equilibrium, mean_is_stable
+from gausscontrol.certificates.rigorous.exact_model import (
+    ExactModel,
+    carried_form,
+    lyapunov_form,
+    working,
 )
+from gausscontrol.certificates.rigorous.gram import GramBasis
+from gausscontrol.certificates.rigorous.terms import accumulate, added, multiplied, quadratic_terms
 from gausscontrol.linalg.ball_forms import form_bounds, form_matrix, symmetric_map, unvech, vech
 from gausscontrol.linalg.balls import (
     congruence,
@@ -36,7 +36,6 @@ from gausscontrol.linalg.balls import (
     identity,
     inverse,
     is_positive_definite,
-    spectral_bound,
     symmetric_part,
 )
 from gausscontrol.linalg.symmetric import symmetrise, vech_index, whitening
@@ -44,7 +43,7 @@ from gausscontrol.linalg.symmetric import symmetrise, vech_index, whitening
 if TYPE_CHECKING:
     from gausscontrol.certificates.region import RegionOfAttraction
     from gausscontrol.certificates.region_sos import Witness
-    from gausscontrol.certificates.rigorous_sos import Terms
+    from gausscontrol.certificates.rigorous.terms import Terms
     from gausscontrol.linalg.balls import Ball, BallMatrix
 
 __all__ = ["prove_region"]
@@ -120,19 +119,14 @@ def _ground(
     back = inverse(R)
     if back is None:
         return None
-    carried = symmetric_map([back * exact(0.5)], [back.transpose()])
-    P = symmetric_part(congruence(carried.transpose(), P))
-    return _Ground(model.transformed(R, back), congruence(R, ball), P)
+    return _Ground(model.transformed(R, back), congruence(R, ball), carried_form(P, back))
 
 
 def _norm_holds(ground: _Ground, scale: Ball) -> bool:
     """Prove c sqrt(l) > 4 p nu s."""
-    product = ground.P * ground.model.linearisation(ground.S)
-    Q = -(product + product.transpose())
+    Q = -lyapunov_form(ground.P, ground.model.linearisation(ground.S))
     (c, _), (l, p) = form_bounds(Q), form_bounds(ground.P)
-    heads = zip(ground.model.V, ground.model.B, strict=True)
-    nu = sum((spectral_bound(V) * spectral_bound(B) for V, B in heads), exact(0))
-    reach = 4 * p * nu * scale
+    reach = 4 * p * ground.model.spectral_bound() * scale
     return bool(c > 0 and l > 0 and c * c * l > reach * reach)
 
 
