@@ -14,7 +14,7 @@ from benchmarks.table import Row, goal_row
 from benchmarks.timing import compare, counting, interleaved, once, seconds
 from gausscontrol.model.heads import DenseHeads
 from gausscontrol.model.moments import MomentField
-from gausscontrol.systems.integrate import CovarianceFlow
+from gausscontrol.systems.forms import CovarianceFlow
 
 __all__ = ["ROWS"]
 

@@ -123,13 +123,13 @@ def planted(dim, n_heads, width, seed=0):
 
 
 def show_planted(dim, n_heads, width, certify):
-    """Solve a planted model from a wrong guess, certify what is found, and print the row.
+    """Find the equilibrium of a planted model, certify what is found, and print the row.
 
     Return what a figure shows: the row, and the poles of the mean.
     """
     model, Sigma = planted(dim, n_heads, width)
     start = time.perf_counter()
-    found = gct.find_equilibrium(model, 1.05 * Sigma)
+    found = gct.find_equilibrium(model)
     error = np.linalg.norm(found.covariance - Sigma) / np.linalg.norm(Sigma)
     certificate = certify(model, found)
     form = "" if certificate.method == "propagator" else f"{certificate.margin:.3g}"

@@ -12,8 +12,8 @@ from gausscontrol.analysis.feedback import covariance_lqr as covariance_lqr
 from gausscontrol.analysis.finding import find_equilibria as find_equilibria
 from gausscontrol.analysis.finding import find_equilibrium as find_equilibrium
 from gausscontrol.analysis.linear import EquilibriumAnalysis as EquilibriumAnalysis
-from gausscontrol.analysis.linear import LyapunovSolution as LyapunovSolution
 from gausscontrol.analysis.linear import analyze as analyze
+from gausscontrol.analysis.lyapunov import LyapunovSolution as LyapunovSolution
 from gausscontrol.certificates.base import Certificate as Certificate
 from gausscontrol.certificates.blow_up import BlowUp as BlowUp
 from gausscontrol.certificates.blow_up import certify_blow_up as certify_blow_up
@@ -90,10 +90,10 @@ from gausscontrol.synthesis.design_result import Design as Design
 from gausscontrol.synthesis.plan import SteeringPlan as SteeringPlan
 from gausscontrol.synthesis.reach import is_reachable as is_reachable
 from gausscontrol.synthesis.steering import steer as steer
-from gausscontrol.systems.interconnection import differenced_subsystems as differenced_subsystems
 from gausscontrol.systems.interconnection import exact_linearize as exact_linearize
 from gausscontrol.systems.iosys import MomentSystem as MomentSystem
-from gausscontrol.systems.iosys import covariance_label as covariance_label
 from gausscontrol.systems.iosys import moment_system as moment_system
+from gausscontrol.systems.labels import covariance_label as covariance_label
 from gausscontrol.systems.response import MomentResponse as MomentResponse
 from gausscontrol.systems.response import moment_response as moment_response
+from gausscontrol.systems.subsystems import differenced_subsystems as differenced_subsystems

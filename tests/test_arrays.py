@@ -68,6 +68,13 @@ def test_subclasses_are_not_passed_on():
     assert type(real_matrix(np.eye(2).view(Tagged), "gain")) is np.ndarray
 
 
+def test_masked_entries_are_refused():
+    masked = np.ma.array(np.eye(2), mask=np.eye(2))
+    with pytest.raises(ParameterError, match="A: expected every entry, found 2 of 4 masked"):
+        real_array(masked, "A")
+    assert type(real_array(np.ma.array(np.eye(2)), "A")) is np.ndarray
+
+
 def test_any_number_of_axes():
     for shape in [(), (3,), (0,), (2, 3, 4)]:
         assert real_array(np.zeros(shape), "gain").shape == shape

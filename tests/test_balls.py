@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg import ball_forms, balls
-from gausscontrol.linalg.symmetric import symmetric_operator
+from gausscontrol.linalg.operators import symmetric_operator
 
 FEW = settings(derandomize=True, deadline=None, max_examples=20)
 SEEDS = st.integers(0, 10_000)

@@ -6,6 +6,7 @@ from attack import SORTS, dissipative, planted
 from problems import planted_problem, random_model
 
 import gausscontrol as gct
+from gausscontrol import ParameterError
 from gausscontrol.certificates.balance import Balanced
 from gausscontrol.certificates.policy import REGIMES, next_step
 from gausscontrol.certificates.subspace import planes, subspace_growth
@@ -151,13 +152,32 @@ def test_inputs_are_not_changed():
         ({"V": np.zeros((3, 2, 2, 2))}, gct.ShapeError, r"V: expected 1 head\(s\)"),
         ({"V": np.full((3, 2, 2), np.nan)}, gct.ParameterError, "V: expected finite numbers"),
         ({"b": np.zeros(2)}, gct.ShapeError, r"b: expected shape \(3, 2\)"),
-        ({"A": np.zeros((0, 2, 2))}, gct.ShapeError, "A: expected shape"),
+        ({"A": np.zeros((0, 2, 2))}, gct.ShapeError, "A: expected at least one model"),
     ],
 )
 def test_bad_input_is_named(change, error, words):
     given = {name: np.zeros((3, 2, 2)) for name in "ABV"} | change
     with pytest.raises(error, match=words):
         classify_batch(**given)
+
+
+def test_whole_numbers_raise_no_warning():
+    rng = np.random.default_rng(7)
+    A, B, V = rng.integers(-2, 3, size=(3, 40, 2, 2))
+    found = classify_batch(A, B, V)
+    for i in np.flatnonzero(~found.single)[:10]:
+        alone = gct.classify(gct.GaussianTransformer(A[i], B[i], V[i]), sdp=False)
+        assert (found.regime[i], found.scope[i]) == (alone.regime, alone.scope), i
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_the_model_beyond_all_scales_is_named(size):
+    V = -np.ones((3, 1, 1))
+    V[1] *= size
+    with pytest.raises(ParameterError, match=r"V\[1, 0\]: expected entries between 1e-100 and"):
+        classify_batch(np.ones((3, 1, 1)), np.ones((3, 1, 1)), V)
+    with pytest.raises(ParameterError, match=r"V: expected entries between 1e-100 and"):
+        gct.classify(gct.GaussianTransformer(1.0, 1.0, -size))
 
 
 def test_heads_may_be_left_out():

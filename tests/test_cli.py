@@ -81,10 +81,11 @@ def _findings():
     kept = {}
 
     def once(investigate):
-        def find(file, model):
-            if (file, model) not in kept:
-                kept[file, model] = investigate(file, model)
-            return dataclasses.replace(kept[file, model], plots=[], plots_missing={})
+        def find(file, model, **how):
+            key = file, model, *how.values()
+            if key not in kept:
+                kept[key] = investigate(file, model, **how)
+            return dataclasses.replace(kept[key], plots=[], plots_missing={})
 
         return find
 
@@ -482,11 +483,81 @@ def test_simulate_passes_through_stacks_and_layers(run, tmp_path):
     assert json.loads(out)["final"]["depth"] == pytest.approx(3.05)
 
 
+def test_simulate_takes_what_it_wrote_as_a_start(run, tmp_path):
+    first, second = tmp_path / "first.npz", tmp_path / "second.npz"
+    run(STABLE, "--depth", 1, "--output", first, command="simulate")
+    _, out, _ = run(
+        *(STABLE, "--depth", 1, "--initial", first, "--output", second, "--json"),
+        command="simulate",
+    )
+    with np.load(first) as trajectory:
+        assert json.loads(out)["initial"]["covariance"] == trajectory["covariance"][..., -1]
+        assert json.loads(out)["initial"]["mean"] == trajectory["mean"][..., -1]
+
+
+def test_a_gaussian_may_be_called_mu_and_sigma(run, refuse, tmp_path):
+    start = tmp_path / "start.mat"
+    scipy.io.savemat(start, {"Sigma": 2 * np.eye(2), "mu": [1.0, 3.0]})
+    _, out, _ = run(LOCAL, "--depth", 1, "--initial", start, "--json", command="simulate")
+    assert json.loads(out)["initial"]["covariance"] == [[2.0, 0.0], [0.0, 2.0]]
+    assert json.loads(out)["initial"]["mean"] == [1.0, 3.0]
+    path, twice = tmp_path / "layer.npz", tmp_path / "twice.npz"
+    gct.save_model(path, LOCAL)
+    np.savez(twice, Sigma=np.eye(2), covariance=np.eye(2))
+    line = refuse("simulate", path, "--depth", 1, "--initial", twice)
+    assert "covariance: expected one value, found" in line
+
+
+def test_the_table_of_a_trajectory_says_what_it_leaves_out(run):
+    stack = gct.LayerStack([LAYERS] * 7)
+    _, out, _ = run(stack, command="simulate")
+    rows = [line.split()[0] for line in out.splitlines() if line.endswith(tuple("0123456789"))]
+    assert [float(row) for row in rows if row[0].isdigit()][-8:] == list(0.25 * np.arange(8))
+    assert "..." not in out
+    _, out, _ = run(LOCAL, "--depth", 1, "--points", 50, command="simulate")
+    assert "  ... and 44 depths between these; --output writes all" in out
+
+
+def test_the_name_of_a_stack_is_not_said_twice(run, tmp_path):
+    path = tmp_path / "stack.npz"
+    gct.save_model(path, STACK)
+    _, out, _ = run(path)
+    assert out.startswith("stack: 3 layers, d = 2, depth 3.35")
+
+
+def test_a_quick_look_certifies_less_and_follows_nothing(run, tmp_path):
+    code, out, _ = run(LOCAL, "--quick", "--json")
+    report = json.loads(out)
+    assert (code, report["observations"]) == (0, [])
+    assert report["regime"] == gct.classify(LOCAL, sdp=False).regime
+    assert list(report) == KEYS
+    _, out, _ = run(LOCAL, "--quick")
+    assert "Observed" not in out
+    assert "A quick look: without --quick more is tried." in out
+    run(LOCAL, "--quick", "--plots", tmp_path)
+    assert (tmp_path / "moments.png").exists()
+    code, _, _ = run(STACK, "--quick", "--require", "bounded")
+    assert code == 1
+
+
+def test_a_quick_look_leaves_out_a_large_linear_analysis(run):
+    wide = gct.GaussianTransformer(np.eye(26), np.eye(26), -0.5 * np.eye(26))
+    _, out, _ = run(wide, "--quick")
+    assert "Linear analysis: none, the linearisation has 377 states, more than 350 with" in out
+
+
+def test_the_report_says_where_dt_comes_from(run):
+    _, out, _ = run(LAYERS, "--quick")
+    assert "layers of depth dt = 0.25, from the file" in joined(out)
+
+
 def test_simulate_refuses_what_makes_no_sense(refuse, tmp_path):
     path, stack = tmp_path / "layer.json", tmp_path / "stack.json"
     gct.save_model(path, LAYERS)
     gct.save_model(stack, STACK)
-    assert "--depth: expected one" in refuse("simulate", path)
+    assert "--depth: expected how deep a single layer acts, found none; add" in refuse(
+        "simulate", path
+    )
     assert "expected whole layers of depth 0.25, found 1.1; try 1" in refuse(
         "simulate", path, "--depth", 1.1
     )
@@ -669,7 +740,8 @@ def _refuse(capsys):
     [
         ([], "COMMAND: expected one of analyze, simulate, design, steer, found none"),
         (["analyse", "x.mat"], "found 'analyse'; did you mean analyze?"),
-        (["analyze"], "required: FILE"),
+        (["analyze"], "expected FILE, found none"),
+        (["steer", "x.mat"], "expected START GOAL, found no GOAL"),
         (["analyze", "x.mat", "--require", "stable"], "'bounded', found 'stable'"),
         (["analyze", "x.mat", "--plot-all"], "unknown option --plot-all"),
         (["analyze", "x.mat", "--plots"], "--plots: expected a value, found none"),

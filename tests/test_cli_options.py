@@ -157,6 +157,7 @@ def test_a_command_line_without_sense_names_its_help():
     ("words", "message"),
     [
         ("--versoin", "unknown option --versoin; did you mean --version? See gausscontrol --help"),
+        ("analyze x.mat --verbose", "unknown option --verbose; see gausscontrol analyze --help"),
         ("-version", "unknown option -version; did you mean --version? See"),
         ("analyse x.mat", "design, steer, found 'analyse'; did you mean analyze? See"),
         ("", "COMMAND: expected one of analyze, simulate, design, steer, found none; see"),

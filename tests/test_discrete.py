@@ -8,13 +8,9 @@ from problems import planted_problem, random_covariance
 from scipy.linalg import expm
 
 import gausscontrol as gct
-from gausscontrol.certificates.discrete import (
-    certify_semiglobal_stability,
-    contraction,
-    contraction_matrix,
-    divergence,
-    schur_margin,
-)
+from gausscontrol.certificates.contraction import contraction, contraction_matrix, schur_margin
+from gausscontrol.certificates.discrete import certify_semiglobal_stability
+from gausscontrol.certificates.divergence import divergence
 from gausscontrol.linalg.symmetric import whitening
 from gausscontrol.model.moments import MomentField
 

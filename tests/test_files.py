@@ -391,10 +391,10 @@ def test_a_missing_key_is_named(tmp_path, suffix):
     store(path, {"A": [[1.0]], "b": [1.0], "v": [[1.0]]})
     text = refusal(path)
     assert "B, V: expected A, B, V together, found A, b, v; " in text
-    assert "names are case-sensitive, rename v, and b if it is B" in text
+    assert "names are case-sensitive, rename v to V, and b if it is B" in text
     store(path, {"a": [[1.0]], "b": [[1.0]], "v": [[1.0]]})
     text = refusal(path)
-    assert text.endswith("found a, b, v; names are case-sensitive, rename a, v, and b if it is B")
+    assert text.endswith("rename a to A, v to V, and b if it is B")
     store(path, {"A": [[1.0]], "b": [[1.0]], "V": [[1.0]]})
     assert refusal(path).endswith("found A, b, V; names are case-sensitive, rename b if it is B")
 

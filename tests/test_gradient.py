@@ -33,7 +33,7 @@ def ascent(rng, dim):
 def refused(model, Sigma):
     evidence = gradient_stability(model, Sigma)
     assert not evidence.margin > 0
-    message = gradient_shortfall(model, evidence)
+    message = gradient_shortfall(evidence)
     assert "\n" not in message
     return message
 

@@ -11,7 +11,8 @@ from problems import random_covariance, random_model
 
 import gausscontrol as gct
 from gausscontrol.errors import ParameterError, ShapeError
-from gausscontrol.systems.interconnection import differenced_subsystems, exact_linearize
+from gausscontrol.systems.interconnection import exact_linearize
+from gausscontrol.systems.subsystems import differenced_subsystems
 
 few = settings(derandomize=True, deadline=None, max_examples=25)
 seeds = st.integers(0, 2**32 - 1)

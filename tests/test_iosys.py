@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import complex_step_jacobian, plain_rates, random_covariance, random_model
+from problems import complex_step_jacobian, plain_rates, random_model
 
 import gausscontrol as gct
 from gausscontrol.systems.arguments import INPUTS
@@ -71,21 +71,6 @@ def test_dot_in_the_model_name(model):
     assert gct.moment_system(model.replace(name="encoder.3")).name == "encoder_3"
     with pytest.raises(ValueError, match="not allowed"):
         gct.moment_system(model, name="encoder.3")
-
-
-@pytest.mark.parametrize("dim", [1, 2, 5])
-def test_covariance_label_names_the_vech_entry(dim):
-    S = random_covariance(np.random.default_rng(dim), dim)
-    for n, value in enumerate(gct.vech(S)):
-        i, j = map(int, gct.covariance_label(n, dim)[6:-1].split(","))
-        assert i >= j
-        assert value == S[i, j]
-
-
-@pytest.mark.parametrize("n", [-1, 3])
-def test_covariance_label_out_of_range(n):
-    with pytest.raises(gct.ParameterError, match="n: expected 0 to 2"):
-        gct.covariance_label(n, 2)
 
 
 @pytest.mark.parametrize("inputs", list(itertools.permutations(INPUTS, 2)))
@@ -150,45 +135,6 @@ def test_wrong_keywords(model):
     with pytest.raises(gct.ParameterError, match="model: expected a GaussianTransformer"):
         gct.moment_system(ct.rss(2))
     assert gct.moment_system(model.replace(dt=0.5), dt=0.5).dt == 0.5
-
-
-# -- input_vector ---------------------------------------------------------------------------------
-
-
-def test_input_vector_carries_time():
-    system = gct.moment_system(settled(), inputs=("k", "V", "b"))
-    V = np.arange(4.0).reshape(2, 2)
-    b = np.arange(6.0).reshape(2, 3)
-    u = system.input_vector(b=b, V=V)
-    assert u.shape == (8, 3)
-    assert np.array_equal(u[:2], np.zeros((2, 3)))
-    assert np.array_equal(u[2:6], np.repeat(V.reshape(4, 1), 3, axis=1))
-    assert np.array_equal(u[6:], b)
-    for shaped in (V, V[None], V[None, :, :, None]):  # one head may drop its axis
-        assert np.array_equal(system.input_vector(V=shaped).reshape(8, -1)[2:6, 0], V.reshape(-1))
-    assert system.input_vector(V=np.repeat(V[..., None], 7, axis=2)).shape == (8, 7)
-
-
-def test_input_vector_at_one_dimension():
-    system = gct.moment_system(settled(1), inputs=("V", "k"))
-    assert np.array_equal(system.input_vector(V=2, k=3.0), [2, 3])
-    assert np.array_equal(system.input_vector(V=np.arange(4.0).reshape(1, 1, 4))[0], range(4))
-
-
-def test_input_vector_refuses(model):
-    system = gct.moment_system(model, inputs=("b", "V"))
-    with pytest.raises(TypeError, match="unrecognized keyword: Q"):
-        system.input_vector(Q=1)
-    with pytest.raises(gct.ParameterError, match="A: expected one of this system's inputs, b, V"):
-        system.input_vector(A=np.eye(2))
-    with pytest.raises(gct.ShapeError, match="V: expected an offset of shape"):
-        system.input_vector(V=np.eye(2))  # two heads
-    with pytest.raises(gct.ShapeError, match="b: expected an offset"):
-        system.input_vector(b=np.ones((2, 3, 4)))
-    with pytest.raises(gct.ShapeError, match="offsets: expected one number of time points"):
-        system.input_vector(b=np.ones((2, 3)), V=np.ones((2, 2, 2, 4)))
-    with pytest.raises(gct.ParameterError, match="b: expected finite"):
-        system.input_vector(b=[np.nan, 0])
 
 
 # -- outputs and states ---------------------------------------------------------------------------

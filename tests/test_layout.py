@@ -325,9 +325,9 @@ def test_missing_weights_are_named(tmp_path, suffix):
     path = store(tmp_path / f"m{suffix}", {"W_Q": EYE, "w_k": EYE, "A": EYE})
     text = refusal(path)
     assert "W_K, W_V, W_O: expected W_Q, W_K, W_V, W_O together, found W_Q, w_k, A; " in text
-    assert "rename w_k" in text
+    assert "rename w_k to W_K" in text
     store(path, dict.fromkeys(["w_q", "w_k", "w_v", "w_o"], EYE))
-    assert "rename w_q, w_k, w_v, w_o" in refusal(path)
+    assert "rename w_q to W_Q, w_k to W_K, w_v to W_V, w_o to W_O" in refusal(path)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
@@ -667,3 +667,107 @@ def test_names_of_layers_that_files_cannot_keep(tmp_path, suffix):
     with pytest.raises(ParameterError, match=r"model\[1\].name: expected text without NUL"):
         save_model(tmp_path / f"s{suffix}", LayerStack([layer, layer.replace(name="\0")]))
     assert list(tmp_path.iterdir()) == []
+
+
+def side_by_side(weights, suffix=".npz"):
+    """The same weights with the heads next to each other, as frameworks keep them."""
+    flat = {key: weights[key].reshape(-1, 4) for key in ("W_Q", "W_K", "W_V")}
+    flat |= {key: weights[key].ravel() for key in ("b_Q", "b_V")}
+    flat |= {"W_O": weights["W_O"].transpose(1, 0, 2).reshape(4, -1)}
+    if suffix == ".mat":  # `store` moves the first axis of a weight to the end.
+        flat |= {key: flat[key].T for key in WEIGHTS}
+    return weights | flat
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_heads_side_by_side_are_told_apart_by_their_number(tmp_path, suffix, weights):
+    path = store(tmp_path / f"layer{suffix}", side_by_side(weights, suffix) | {"n_heads": 3})
+    model = load_model(path)
+    assert model.n_heads == 3
+    assert model == GaussianTransformer.from_weights(**weights)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_number_of_heads_beside_heads_of_their_own_axis_must_agree(tmp_path, suffix, weights):
+    path = store(tmp_path / f"layer{suffix}", weights | {"n_heads": 3})
+    assert load_model(path) == GaussianTransformer.from_weights(**weights)
+    path = store(tmp_path / f"layer{suffix}", weights | {"n_heads": 2})
+    with pytest.raises(ShapeError, match="W_Q: expected 2 heads as n_heads says, found 3; "):
+        load_model(path)
+
+
+@pytest.mark.parametrize("number", [0, 2.5, -1])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_number_of_heads_that_is_none(tmp_path, suffix, weights, number):
+    path = store(tmp_path / f"layer{suffix}", side_by_side(weights) | {"n_heads": number})
+    with pytest.raises(ParameterError, match="n_heads: expected a positive integer, found"):
+        load_model(path)
+
+
+def test_heads_side_by_side_that_do_not_divide(tmp_path, weights):
+    path = store(tmp_path / "layer.npz", side_by_side(weights) | {"n_heads": 4})
+    with pytest.raises(ShapeError, match=r"W_Q: expected shape .* with h = 4"):
+        load_model(path)
+
+
+@pytest.fixture
+def attention():
+    """A state_dict of torch.nn.MultiheadAttention, width 4."""
+    rng = np.random.default_rng(3)
+    return {
+        "in_proj_weight": rng.normal(size=(12, 4)),
+        "in_proj_bias": rng.normal(size=12),
+        "out_proj.weight": rng.normal(size=(4, 4)),
+        "out_proj.bias": rng.normal(size=4),
+    }
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_a_state_dict_of_attention_with_the_number_of_heads(tmp_path, suffix, attention):
+    q, k, v = attention["in_proj_weight"].reshape(3, 4, 4)
+    b_q, _, b_v = attention["in_proj_bias"].reshape(3, 4)
+    model = GaussianTransformer.from_weights(
+        q,
+        k,
+        v,
+        attention["out_proj.weight"],
+        b_Q=b_q,
+        b_V=b_v,
+        b_O=attention["out_proj.bias"],
+        n_heads=2,
+        dt=1.0,
+    )
+    path = store(tmp_path / f"attn{suffix}", attention | {"n_heads": 2, "dt": 1.0})
+    assert load_model(path) == model
+
+
+def test_a_state_dict_does_not_say_how_many_heads_there_are(tmp_path, attention):
+    path = store(tmp_path / "attn.npz", attention)
+    with pytest.raises(ParameterError, match=r"n_heads: .*; store n_heads=attn\.num_heads too"):
+        load_model(path)
+
+
+def test_a_state_dict_of_another_shape(tmp_path, attention):
+    wrong = attention | {"in_proj_weight": np.eye(4), "n_heads": 2}
+    with pytest.raises(ShapeError, match=r"in_proj_weight: expected shape \(3 d, d\).*\(4, 4\)"):
+        load_model(store(tmp_path / "attn.npz", wrong))
+
+
+@pytest.mark.parametrize("spelling", ["WQ", "wq", "Wq", "w_q"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_weight_under_another_spelling_is_pointed_at(tmp_path, suffix, spelling):
+    values = {spelling: EYE, "W_K": EYE, "W_V": EYE, "W_O": EYE}
+    with pytest.raises(ParameterError, match=f"rename {spelling} to W_Q"):
+        load_model(store(tmp_path / f"layer{suffix}", values))
+
+
+def test_a_matrix_called_k_has_a_better_claim_than_the_bias(tmp_path):
+    values = {"A": EYE, "K": EYE, "V": EYE, "b": [0.0, 0.0]}
+    with pytest.raises(ParameterError, match="; rename K to B if it is the key-query matrix"):
+        load_model(store(tmp_path / "layer.mat", values))
+
+
+def test_a_sample_time_of_matlab_is_pointed_at(tmp_path):
+    path = store(tmp_path / "layer.mat", {"A": EYE, "B": EYE, "V": -EYE, "Ts": 0.1})
+    with pytest.warns(UserWarning, match="dt: .* found only Ts"):
+        load_model(path)

@@ -11,17 +11,17 @@ from test_soundness import converge
 
 import gausscontrol as gct
 from gausscontrol.analysis.enclosure import WhitenedPoint
-from gausscontrol.certificates import region_sos
+from gausscontrol.certificates import region_search
 from gausscontrol.certificates.linearisation import in_whitened_svec
 from gausscontrol.certificates.region import certify_region_of_attraction
-from gausscontrol.certificates.region_sos import (
+from gausscontrol.certificates.region_identity import (
     LocalField,
     Witness,
     certified_decay,
-    explicit,
     level_identity,
     quadratic_part,
 )
+from gausscontrol.certificates.region_search import explicit
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.polynomials import monomials
 from gausscontrol.linalg.symmetric import smat, svec
@@ -197,7 +197,7 @@ def test_three_dimensions():
 
 def test_five_dimensions_need_no_solver(monkeypatch):
     model, equilibrium = locally_stable(np.random.default_rng(5), 5)
-    monkeypatch.setattr(region_sos, "Program", None)
+    monkeypatch.setattr(region_search, "Program", None)
     region = certify_region_of_attraction(model, equilibrium)
     assert region.method == "sos"
     assert region.level > 2 * region.data["norm_level"]
@@ -355,14 +355,14 @@ def test_a_solver_that_fails_is_no_verdict(monkeypatch):
     def fail(*_, **__):
         raise gct.GausscontrolError("unexpected")
 
-    monkeypatch.setattr(region_sos.Program, "solve", fail)
+    monkeypatch.setattr(region_search.Program, "solve", fail)
     with pytest.raises(gct.GausscontrolError, match="unexpected"):
         certify_region_of_attraction(SPIRAL, IDENTITY)
 
     def refuse(*_, **__):
-        raise region_sos.SolverError("no point", status="failed")
+        raise region_search.SolverError("no point", status="failed")
 
-    monkeypatch.setattr(region_sos.Program, "solve", refuse)
+    monkeypatch.setattr(region_search.Program, "solve", refuse)
     assert certify_region_of_attraction(SPIRAL, IDENTITY).method == "norm"
     with pytest.raises(NotCertified, match="method='norm'"):
         certify_region_of_attraction(SPIRAL, IDENTITY, method="sos")

@@ -21,13 +21,12 @@ from gausscontrol.analysis.krylov import DENSE_DIM
 from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.errors import GausscontrolError
 from gausscontrol.linalg.symmetric import whitening
+from gausscontrol.model.heads import Heads
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["FormEvidence", "WhitenedPoint", "form_evidence", "inverse_norm"]
 
 EPS = float(np.finfo(float).eps)
-# Above this size an explicit inverse of the linearisation is not formed.
-INVERSE_DIM = 32
 # Whitened radius up to which an enclosure is of use: I + Delta stays well inside the cone.
 LARGEST_RADIUS = 0.5
 
@@ -81,12 +80,22 @@ class WhitenedPoint:
         self.drift = white.A + attention
         self.bound = heads.norm_bound()
         self._defect = self._inverse_defect()
-
-        unit, defect = self.unit, self._defect
+        # Entrywise bounds of every term in R A R^-1, and heads made of those of the others.
         size_R, size_root = np.abs(R), np.abs(root)
-        # Heads whose matrices bound |R| |V_h| |R^-1| and |R^-T| |B_h| |R^-1| entry by entry.
+        size_A = np.linalg.norm(size_R @ np.abs(model.A) @ size_root)
         sizes = type(model.heads)(*(np.abs(array) for array in model.heads.arrays))
-        sizes = sizes.transform(size_R, size_root)
+        self._bound_attention_errors(sizes.transform(size_R, size_root))
+        norm_A = np.linalg.norm(white.A)
+        self.drift_error = float(
+            self.unit * size_A
+            + self._defect * norm_A
+            + np.sqrt(dim) * self.attention_error
+            + EPS * (norm_A + np.linalg.norm(attention))
+        )
+
+    def _bound_attention_errors(self, sizes: Heads) -> None:
+        # `sizes` bounds |R| |V_h| |R^-1| and |R^-T| |B_h| |R^-1| entry by entry.
+        unit, defect, heads = self.unit, self._defect, self.white.heads
         norm_V, norm_B = _norms(heads.V), _norms(heads.B)
         error_V = unit * _norms(sizes.V) + defect * norm_V
         error_B = unit * _norms(sizes.B) + 3 * defect * norm_B
@@ -94,13 +103,6 @@ class WhitenedPoint:
         self.attention_error = float(
             (error_V * norm_B + norm_V * error_B + error_V * error_B).sum()
             + unit * (norm_V * norm_B).sum()
-        )
-        error_A = unit * np.linalg.norm(size_R @ np.abs(model.A) @ size_root)
-        self.drift_error = float(
-            error_A
-            + defect * np.linalg.norm(white.A)
-            + np.sqrt(dim) * self.attention_error
-            + EPS * (np.linalg.norm(white.A) + np.linalg.norm(attention))
         )
 
     @property
@@ -118,7 +120,7 @@ class WhitenedPoint:
     @cached_property
     def radius(self) -> float:
         """Newton-Kantorovich radius around the identity, from |L^-1|; infinite if that fails."""
-        if self.white.dim > INVERSE_DIM:
+        if self.white.dim > DENSE_DIM:  # no explicit inverse
             if form_is_degenerate(self.white.heads):
                 return np.inf
             try:

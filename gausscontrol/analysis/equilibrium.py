@@ -22,7 +22,7 @@ from gausscontrol.analysis.singular import leaf_spectrum
 from gausscontrol.analysis.spectra import covariance_abscissa, matrix_abscissa
 from gausscontrol.display import Report
 from gausscontrol.errors import ParameterError
-from gausscontrol.linalg.arrays import real_vector
+from gausscontrol.linalg.arrays import check_scale, real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.stack import check_single_model
@@ -294,7 +294,7 @@ def describe(model: GaussianTransformer, root: Root, method: str) -> Equilibrium
     white = point.white
     abscissa = covariance_abscissa(white)
     mean, unique = _mean_solution(point)
-    mean_matrix = MomentField.of(white)._mean_by_mean(np.eye(model.dim))
+    mean_matrix = MomentField.of(white).mean_jacobian(np.eye(model.dim))
     mean_abscissa = matrix_abscissa(mean_matrix, model.dt)
     proven = bool(np.isfinite(point.radius))
     drift_size = np.linalg.norm(white.A) + point.bound
@@ -330,7 +330,7 @@ def describe_singular(model: GaussianTransformer, L: np.ndarray, method: str) ->
     matrices = (model.A, model.A + attention, model.heads.total)
     forcing = model.heads.tilt(Sigma, model.k) + model.b
     mean, unique = _solve_mean(matrices, forcing)
-    mean_abscissa = matrix_abscissa(field._mean_by_mean(Sigma), model.dt)
+    mean_abscissa = matrix_abscissa(field.mean_jacobian(Sigma), model.dt)
     rate = np.linalg.norm(_rate_of_change(field, Sigma))
     terms = 2 * size * np.linalg.norm(Sigma)
     return Equilibrium(
@@ -395,6 +395,10 @@ def check_model(model: Any) -> None:
             "feed-forward part closed at one Gaussian is a model: FeedForward.frozen)"
         )
     check_single_model(model)
+    check_scale(model.A, "A")
+    for array, name in ((model.B, "B"), (model.V, "V")):
+        for head, matrix in enumerate(array):
+            check_scale(matrix, f"{name}[{head}]" if len(array) > 1 else name)
 
 
 def _rate(abscissa: float, stable: bool) -> str:

@@ -249,7 +249,10 @@ def _default_ranks(dim: int) -> set[int]:
 
 def _read_rank(rank: Any, dim: int) -> int:
     if not _is_count(rank) or rank > dim:
-        raise ParameterError(f"rank: expected a whole number from 0 to {dim}, found {rank!r}")
+        raise ParameterError(
+            f"rank: expected a whole number from 0 to {dim}, found {rank!r}; "
+            "it is the rank of the covariance"
+        )
     return int(rank)
 
 

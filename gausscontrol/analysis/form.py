@@ -13,7 +13,8 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from gausscontrol.analysis.krylov import DENSE_DIM, PAIR_TOLERANCE, extreme_eigenvalues, on_svec
-from gausscontrol.linalg.symmetric import symmetric_operator, symmetrise, to_svec_basis
+from gausscontrol.linalg.operators import symmetric_operator, to_svec_basis
+from gausscontrol.linalg.symmetric import symmetrise
 from gausscontrol.model.heads import FactoredHeads, Heads
 from gausscontrol.model.transformer import GaussianTransformer
 

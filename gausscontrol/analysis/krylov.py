@@ -8,6 +8,7 @@ ARPACK's word is not taken: every pair is checked by its residual, and two start
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
@@ -89,21 +90,22 @@ def extreme_eigenvalues(
     shifted = LinearOperator(
         operator.shape, matvec=lambda v: operator @ v + shift * v, dtype=operator.dtype
     )
-    # Start vectors are fixed, so that verdicts are reproducible.
+    arpack = partial(
+        solver,
+        shifted,
+        k=KRYLOV_PAIRS,
+        which=which,
+        ncv=min(KRYLOV_SIZE, operator.shape[0]),
+        tol=ARPACK_TOLERANCE if tolerance == PAIR_TOLERANCE else tolerance / 2,
+        maxiter=restarts,
+    )
     found: list[np.ndarray] = []
     failures = 0
     for attempt in range(ATTEMPTS):
+        # Start vectors are fixed, so that verdicts are reproducible.
         start = np.random.default_rng(attempt).normal(size=operator.shape[0])
         try:
-            values, vectors = solver(
-                shifted,
-                k=KRYLOV_PAIRS,
-                which=which,
-                ncv=min(KRYLOV_SIZE, operator.shape[0]),
-                v0=start,
-                tol=ARPACK_TOLERANCE if tolerance == PAIR_TOLERANCE else tolerance / 2,
-                maxiter=restarts,
-            )
+            values, vectors = arpack(v0=start)
         except ArpackNoConvergence:
             failures += 1
             if failures == 2 or restarts < RESTARTS:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import control as ct
 import numpy as np
@@ -22,51 +22,26 @@ import numpy as np
 from gausscontrol.analysis.equilibrium import Equilibrium
 from gausscontrol.analysis.finding import find_equilibria, find_equilibrium
 from gausscontrol.analysis.form import form_maximum
-from gausscontrol.analysis.reduced import DENSE_DIM, covariance_shift, mean_block, state_count
+from gausscontrol.analysis.krylov import DENSE_DIM
+from gausscontrol.analysis.linear_report import analysis_text
+from gausscontrol.analysis.lyapunov import LyapunovSolution, lyapunov_solution
+from gausscontrol.analysis.realisation import Realisation, bilinear
+from gausscontrol.analysis.reduced import mean_block, state_count
+from gausscontrol.analysis.sensitivity import covariance_shift, sensitivity
 from gausscontrol.analysis.spectra import rightmost_poles
 from gausscontrol.display import Report
 from gausscontrol.errors import GausscontrolError, MatrixEquationError, ParameterError
 from gausscontrol.linalg import measures
-from gausscontrol.linalg.equations import solve_lyapunov
-from gausscontrol.linalg.symmetric import symmetrise, unvech
-from gausscontrol.model.moments import MomentField
-from gausscontrol.model.packing import pack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.iosys import moment_system
 
-__all__ = ["EquilibriumAnalysis", "LyapunovSolution", "analyze"]
+__all__ = ["EquilibriumAnalysis", "analyze"]
 
 # Norms and Gramians cost tens of n^3 operations; beyond this many states they are refused.
 LARGEST_SYSTEM = 400
 # The stability radius takes a bisection of eigenvalue problems of twice the size.
 LARGEST_RADIUS = 80
 BIAS_INPUTS = frozenset({"b", "k"})
-
-
-class LyapunovSolution(NamedTuple):
-    """Lyapunov matrix of a linearisation, and its verified margin.
-
-    P > 0 with A^T P + P A = -I, or P - A^T P A = I for dt > 0.
-
-    Attributes
-    ----------
-    matrix : (n, n) ndarray
-        P.
-    margin : float
-        The least eigenvalue of -(A^T P + P A) (P - A^T P A for dt > 0) and of P, whichever is
-        smaller, minus rounding.
-    """
-
-    matrix: np.ndarray
-    margin: float
-
-
-class _Realisation(NamedTuple):
-    # A state-space system in continuous form, on which slycot works.
-    A: np.ndarray
-    B: np.ndarray
-    C: np.ndarray
-    D: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,21 +164,7 @@ class EquilibriumAnalysis(Report):
 
     def _lyapunov(self) -> LyapunovSolution:
         self._check_matrix("a Lyapunov matrix", "certify_local_stability")
-        A = self.system.A
-        if self.model.dt:
-            P = symmetrise(_discrete_lyapunov(A))
-            decay = P - A.T @ P @ A
-        else:
-            P = solve_lyapunov(A.T, np.eye(len(A)))
-            decay = -(A.T @ P + P @ A)
-        rounding = 8 * len(A) * np.finfo(float).eps * np.linalg.norm(P, 2) * np.linalg.norm(A, 2)
-        margin = float(min(np.linalg.eigvalsh(symmetrise(decay))[0], np.linalg.eigvalsh(P)[0]))
-        if not margin > rounding:
-            raise MatrixEquationError(
-                f"the Lyapunov matrix fails its check by {rounding - margin:.2g}: "
-                "the linearisation is too ill-conditioned"
-            )
-        return LyapunovSolution(P, margin - rounding)
+        return lyapunov_solution(self.system.A, self.model.dt)
 
     @cached_property
     def attention_form_margin(self) -> float | None:
@@ -243,7 +204,7 @@ class EquilibriumAnalysis(Report):
             return measures.distance_to_instability(self._whole.A)
         identity = np.eye(len(self.system.A))
         zero = np.zeros_like(identity)
-        resolvent = _bilinear(self.system.A, identity, identity, zero)
+        resolvent = bilinear(self.system.A, identity, identity, zero)
         return 1 / measures.hinf_norm(*resolvent)[0]
 
     @cached_property
@@ -300,11 +261,11 @@ class EquilibriumAnalysis(Report):
         return not set(self.inputs) <= BIAS_INPUTS
 
     @cached_property
-    def _whole(self) -> _Realisation:
+    def _whole(self) -> Realisation:
         return self._realise(slice(None))
 
     @cached_property
-    def _driven(self) -> _Realisation:
+    def _driven(self) -> Realisation:
         # Inputs b and k move the mean only, and the mean does not act on Sigma.
         rows = slice(None) if self.covariance_is_controllable else slice(self.model.dim)
         return self._realise(rows)
@@ -313,10 +274,10 @@ class EquilibriumAnalysis(Report):
     def _rows_driven(self) -> np.ndarray:
         return self.system.C[:, : len(self._driven.A)]
 
-    def _realise(self, rows: slice) -> _Realisation:
+    def _realise(self, rows: slice) -> Realisation:
         s = self.system
         parts = (s.A[rows, rows], s.B[rows], s.C[:, rows], s.D)
-        return _bilinear(*parts) if self.model.dt else _Realisation(*parts)
+        return bilinear(*parts) if self.model.dt else Realisation(*parts)
 
     def _figure(self, name: str, compute: Callable[[], Any], largest: int = LARGEST_SYSTEM) -> Any:
         if not self.is_stable:
@@ -362,28 +323,7 @@ class EquilibriumAnalysis(Report):
         -----
         Theory 7.1c: dSigma*/dtheta = -L^-1 dF/dtheta.
         """
-        if parameter not in ("A", "V", "B", "b", "k"):
-            raise ParameterError(f"parameter: expected one of A, V, B, b, k, found {parameter!r}")
-        dim = self.model.dim
-        if self.matrix_free:
-            raise ParameterError(
-                f"parameter: all derivatives of {state_count(self.model)} covariance entries are "
-                f"computed up to d = {DENSE_DIM}, found d = {dim}; "
-                "use covariance_shift for one direction"
-            )
-        field = MomentField.of(self.model)
-        x = pack(np.zeros(dim), self.equilibrium.covariance)
-        forcing = field.input_jacobian(x, (parameter,))[dim:]
-        L = field.covariance_jacobian(self.equilibrium.covariance)
-        if self.model.dt:
-            L = L - np.eye(len(L))
-        if not np.linalg.cond(L) < 1e13:
-            raise ParameterError(
-                "equilibrium: expected an isolated one, found a singular linearisation; "
-                "its covariance is no differentiable function of the parameters"
-            )
-        derivative = unvech(np.linalg.solve(L, -forcing))
-        return derivative.reshape(dim, dim, *getattr(self.model, parameter).shape)
+        return sensitivity(self.model, self.equilibrium, parameter)
 
     def covariance_shift(self, **changes: Any) -> np.ndarray:
         """Return the first-order change of Sigma* with the parameters.
@@ -431,7 +371,7 @@ class EquilibriumAnalysis(Report):
         )
 
     def __str__(self) -> str:
-        return "\n".join(_report(self))
+        return analysis_text(self)
 
 
 def analyze(
@@ -502,87 +442,3 @@ def analyze(
     system = moment_system(model, inputs=inputs, outputs=outputs, name=model.name)
     linear = system.linearize(equilibrium.operating_point(system), copy_names=True)
     return EquilibriumAnalysis(model, equilibrium, system.channels, linear, {})
-
-
-def _bilinear(A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray) -> _Realisation:
-    # z = (1 + s)/(1 - s); the factor sqrt(2) makes the Gramians those of the discrete system.
-    inverse = np.linalg.inv(A + np.eye(len(A)))
-    return _Realisation(
-        (A - np.eye(len(A))) @ inverse,
-        np.sqrt(2) * inverse @ B,
-        np.sqrt(2) * C @ inverse,
-        D - C @ inverse @ B,
-    )
-
-
-def _discrete_lyapunov(A: np.ndarray) -> np.ndarray:
-    # P - A^T P A = I is the observability Gramian of (A, I).
-    identity = np.eye(len(A))
-    continuous = _bilinear(A, identity, identity, np.zeros_like(A))
-    return measures.observability_gramian(continuous.A, continuous.C)
-
-
-def _report(an: EquilibriumAnalysis) -> list[str]:
-    model, eq = an.model, an.equilibrium
-    rate = "per unit depth"
-    rows = [
-        ("equilibrium", f"{eq.method}, residual {eq.residual:.1e} relative"),
-        ("existence radius", _shown(eq.existence_radius, "[x]^2, proven", "not proven")),
-        ("mean", f"norm {np.linalg.norm(eq.mean):.6g} [x]"),
-        ("covariance", "eigenvalues {:.6g} to {:.6g} [x]^2".format(*_extremes(eq.covariance))),
-        ("abscissa, covariance", f"{an.covariance_abscissa:.6g} {rate}"),
-        ("abscissa, mean", f"{an.mean_abscissa:.6g} {rate}"),
-        ("slowest time constant", _slowest(an)),
-        ("least damping ratio", f"{an.damping[:, 2].real.min():.4g}"),
-        (
-            "attention form margin",
-            _shown(an.attention_form_margin, _form_unit(an), an.reasons, "attention_form_margin"),
-        ),
-        ("Lyapunov margin", _shown(an.lyapunov and an.lyapunov.margin, "", an.reasons, "lyapunov")),
-        ("stability radius", _shown(an.stability_radius, rate, an.reasons, "stability_radius")),
-        (
-            f"H-infinity norm from {', '.join(an.inputs)}",
-            _shown(an.hinf_norm, "", an.reasons, "hinf_norm"),
-        ),
-        (f"H2 norm from {', '.join(an.inputs)}", _shown(an.h2_norm, "", an.reasons, "h2_norm")),
-    ]
-    width = max(len(label) for label, _ in rows)
-    title = f"Linear analysis of {model.name or 'the model'}: d = {model.dim}, " + (
-        f"layers of depth {model.dt:g}" if model.dt else "continuous depth"
-    )
-    lines = [title]
-    if an.matrix_free:
-        lines.append(
-            f"  matrix-free: n = {state_count(model):,} covariance states, only the rightmost of "
-            "their poles; norms are those of the mean block, exact"
-        )
-    lines += [f"  {label:<{width}}  {text}" for label, text in rows]
-    if not an.covariance_is_controllable:
-        lines.append(
-            f"  Sigma does not depend on {', '.join(an.inputs)}: the covariance is uncontrollable "
-            "from the inputs, and norms are those of the mean."
-        )
-    return lines
-
-
-def _extremes(covariance: np.ndarray) -> tuple[float, float]:
-    values = np.linalg.eigvalsh(covariance)
-    return max(values[0], 0.0), max(values[-1], 0.0)
-
-
-def _slowest(an: EquilibriumAnalysis) -> str:
-    if an.abscissa < 0:
-        return f"{-1 / an.abscissa:.6g} [t]"
-    return "none: the equilibrium is not stable"
-
-
-def _form_unit(an: EquilibriumAnalysis) -> str:
-    # The bound tr A / d rests on sym M(Sigma*) = 0, which holds at continuous depth.
-    bound = "" if an.model.dt else f" (at most {an.optimal_form_margin:.6g})"
-    return f"per unit depth{bound}"
-
-
-def _shown(value: float | None, unit: str, reasons: Any, name: str | None = None) -> str:
-    if value is not None:
-        return f"{value:.6g} {unit}".rstrip()
-    return reasons if name is None else f"none: {reasons[name]}"

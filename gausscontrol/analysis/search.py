@@ -18,7 +18,7 @@ from gausscontrol.linalg.symmetric import is_positive_definite, symmetrise, vech
 from gausscontrol.model.heads import FactoredHeads, Heads
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow
+from gausscontrol.systems.forms import CovarianceFlow, FactorFlow
 
 __all__ = ["Arrival", "balanced_covariance", "default_starts", "flow_rtol", "follow_flow"]
 

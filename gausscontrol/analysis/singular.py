@@ -16,10 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from gausscontrol.analysis.krylov import DENSE_DIM
 from gausscontrol.analysis.propagator import Linearisation
 from gausscontrol.analysis.search import follow_flow
 from gausscontrol.analysis.spectra import matrix_abscissa
-from gausscontrol.linalg.symmetric import svec, symmetrise, to_svec_basis, vech_index
+from gausscontrol.linalg.operators import factor_derivative, to_svec_basis
+from gausscontrol.linalg.symmetric import svec, symmetrise, vech_index
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -34,8 +36,6 @@ __all__ = [
 
 # Imaginary parts, and u^T B u against |B|, that count as zero.
 REAL = 1e-9
-# Beyond this size matrices on all symmetric matrices are not formed.
-DENSE_DIM = 32
 NEWTON_STEPS = 30
 CONVERGED = 1e-12
 FLOW_TOLERANCE, FLOW_STEPS = 1e-2, 150
@@ -85,14 +85,6 @@ def pencil_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
             yield np.sqrt(scale) * (units * u)[:, None]
 
 
-def _real_direction(vector: np.ndarray) -> np.ndarray | None:
-    phase = vector[np.abs(vector).argmax()]
-    turned = vector * (abs(phase) / phase)
-    if np.linalg.norm(turned.imag) > np.sqrt(REAL) * np.linalg.norm(turned):
-        return None
-    return turned.real / np.linalg.norm(turned.real)
-
-
 def isotropic_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
     """Yield directions u with A u = 0 along which every s u u^T is an equilibrium.
 
@@ -110,36 +102,6 @@ def isotropic_factors(model: GaussianTransformer) -> Iterator[np.ndarray]:
     for u in _isotropic_directions(balanced):
         direction = units * u
         yield (direction / np.linalg.norm(direction))[:, None]
-
-
-def _isotropic_directions(model: GaussianTransformer) -> Iterator[np.ndarray]:
-    scale = max(np.linalg.norm(model.A), np.finfo(float).tiny)
-    kernel = scipy.linalg.null_space(model.A / scale, rcond=1e-12)
-    if not kernel.size:
-        return
-    silent = kernel @ scipy.linalg.null_space(np.concatenate(list(model.V)) @ kernel, rcond=1e-12)
-    for u in silent.T:
-        yield u
-    if model.n_heads != 1:
-        return
-    values, vectors = np.linalg.eigh(symmetrise(kernel.T @ model.B[0] @ kernel))
-    small = np.abs(values) <= REAL * max(np.linalg.norm(model.B[0]), np.finfo(float).tiny)
-    for u in (kernel @ vectors[:, small]).T:
-        yield u
-    if values[0] < 0 < values[-1] and not small[[0, -1]].any():
-        for sign in (1.0, -1.0):
-            u = np.sqrt(values[-1]) * vectors[:, 0] + sign * np.sqrt(-values[0]) * vectors[:, -1]
-            yield kernel @ u / np.linalg.norm(u)
-
-
-def _balanced(model: GaussianTransformer) -> tuple[GaussianTransformer, np.ndarray]:
-    """Return the model with its coordinates rescaled to like size, and the units that undo it.
-
-    The tests for "zero" below are relative to norms, which mean nothing in unlike units.
-    """
-    size = np.abs(model.A) + np.abs(model.V).sum(axis=0)
-    _, (units, _) = scipy.linalg.matrix_balance(size, permute=False, separate=True)
-    return model.in_coordinates(np.diag(1 / units), np.diag(units)), units
 
 
 def rank_factors(
@@ -185,28 +147,13 @@ def polish_factor(model: GaussianTransformer, L: np.ndarray) -> np.ndarray | Non
         Of full column rank; None where none is reached.
     """
     field = MomentField.of(model)
-    dim = model.dim
     for _ in range(NEWTON_STEPS):
-        state = np.concatenate([np.zeros(dim), L.reshape(-1)])
-        image = field.factor_form(state)[dim:].reshape(L.shape)  # M L, or D L
-        by_factor = field.factor_jacobian(state)[dim:, dim:]
-        compressed = dim > DENSE_DIM and not model.dt
-        if compressed:
-            gap = image @ L.T + L @ image.T
-            matrix = _compressed_derivative(image, L, by_factor)
-        elif model.dt:
-            gap = image @ image.T - L @ L.T
-            matrix = _product_derivative(image) @ by_factor - _product_derivative(L)
-        else:
-            gap = image @ L.T + L @ image.T
-            matrix = _product_derivative(L) @ by_factor + _product_derivative(image)
+        gap, derivative, right = _factor_equation(field, L)
         attention = field.heads.attention(L @ L.T)
         size = (model.dt or 1.0) * (np.linalg.norm(field.A) + np.linalg.norm(attention))
         if np.linalg.norm(gap) <= CONVERGED * size * np.linalg.norm(L) ** 2:
             return L if _has_full_rank(L) else None
-        # gap L = 0 says as much as gap = 0, since gap acts from and into the range of L and M L.
-        right = (gap @ L).reshape(-1) if compressed else svec(gap)
-        step = np.linalg.lstsq(matrix, -right, rcond=1e-12)[0].reshape(L.shape)
+        step = np.linalg.lstsq(derivative, -right, rcond=1e-12)[0].reshape(L.shape)
         share = min(1.0, 0.5 * np.linalg.norm(L) / max(np.linalg.norm(step), 1e-300))
         L = L + share * step
         if not np.isfinite(L).all():
@@ -253,6 +200,64 @@ def leaf_spectrum(model: GaussianTransformer, L: np.ndarray) -> LeafSpectrum:
     return LeafSpectrum(matrix_abscissa(J, model.dt), transverse, bool(values[-1] > threshold))
 
 
+def _real_direction(vector: np.ndarray) -> np.ndarray | None:
+    phase = vector[np.abs(vector).argmax()]
+    turned = vector * (abs(phase) / phase)
+    if np.linalg.norm(turned.imag) > np.sqrt(REAL) * np.linalg.norm(turned):
+        return None
+    return turned.real / np.linalg.norm(turned.real)
+
+
+def _isotropic_directions(model: GaussianTransformer) -> Iterator[np.ndarray]:
+    scale = max(np.linalg.norm(model.A), np.finfo(float).tiny)
+    kernel = scipy.linalg.null_space(model.A / scale, rcond=1e-12)
+    if not kernel.size:
+        return
+    silent = kernel @ scipy.linalg.null_space(np.concatenate(list(model.V)) @ kernel, rcond=1e-12)
+    for u in silent.T:
+        yield u
+    if model.n_heads != 1:
+        return
+    values, vectors = np.linalg.eigh(symmetrise(kernel.T @ model.B[0] @ kernel))
+    small = np.abs(values) <= REAL * max(np.linalg.norm(model.B[0]), np.finfo(float).tiny)
+    for u in (kernel @ vectors[:, small]).T:
+        yield u
+    if values[0] < 0 < values[-1] and not small[[0, -1]].any():
+        for sign in (1.0, -1.0):
+            u = np.sqrt(values[-1]) * vectors[:, 0] + sign * np.sqrt(-values[0]) * vectors[:, -1]
+            yield kernel @ u / np.linalg.norm(u)
+
+
+def _balanced(model: GaussianTransformer) -> tuple[GaussianTransformer, np.ndarray]:
+    """Return the model with its coordinates rescaled to like size, and the units that undo it.
+
+    The tests for "zero" below are relative to norms, which mean nothing in unlike units.
+    """
+    size = np.abs(model.A) + np.abs(model.V).sum(axis=0)
+    _, (units, _) = scipy.linalg.matrix_balance(size, permute=False, separate=True)
+    return model.in_coordinates(np.diag(1 / units), np.diag(units)), units
+
+
+def _factor_equation(
+    field: MomentField, L: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the gap F(L L^T), or Sigma+ - Sigma, its derivative in L, and what that acts on."""
+    dim = field.dim
+    state = np.concatenate([np.zeros(dim), L.reshape(-1)])
+    image = field.factor_form(state)[dim:].reshape(L.shape)  # M L, or D L
+    by_factor = field.factor_jacobian(state)[dim:, dim:]
+    if field.dt:
+        gap = image @ image.T - L @ L.T
+        derivative = _product_derivative(image) @ by_factor - _product_derivative(L)
+        return gap, derivative, svec(gap)
+    gap = image @ L.T + L @ image.T
+    if dim > DENSE_DIM:
+        # gap L = 0 says as much as gap = 0, since gap acts from and into the range of L and M L.
+        return gap, _compressed_derivative(image, L, by_factor), (gap @ L).reshape(-1)
+    derivative = _product_derivative(L) @ by_factor + _product_derivative(image)
+    return gap, derivative, svec(gap)
+
+
 def _leaf_operator(
     model: GaussianTransformer, S: np.ndarray, U: np.ndarray, rank: int
 ) -> np.ndarray:
@@ -294,11 +299,7 @@ def _compressed_derivative(W: np.ndarray, L: np.ndarray, by_factor: np.ndarray) 
 
 def _product_derivative(X: np.ndarray) -> np.ndarray:
     """Return dY -> svec(dY X^T + X dY^T) as a matrix on the rows of dY."""
-    dim, rank = X.shape
-    index, unit = vech_index(dim), np.eye(dim)
-    tensor = np.einsum("np,na->npa", unit[index.rows], X[index.columns])
-    tensor += np.einsum("np,na->npa", unit[index.columns], X[index.rows])
-    return tensor.reshape(-1, dim * rank) * index.weight[:, None]
+    return factor_derivative(X) * vech_index(len(X)).weight[:, None]
 
 
 def _has_full_rank(L: np.ndarray) -> bool:

@@ -31,7 +31,7 @@ from gausscontrol.analysis.krylov import (
 )
 from gausscontrol.analysis.propagator import STEP, Linearisation, growth_rate
 from gausscontrol.errors import GausscontrolError
-from gausscontrol.linalg.symmetric import to_svec_basis
+from gausscontrol.linalg.operators import to_svec_basis
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -51,8 +51,9 @@ DEPTH, TRUNCATION, SMALL_KRYLOV, PROPAGATOR_TOLERANCE = 8, 1e-9, 24, 1e-7
 SERIES = 30
 # What a growth rate may exceed the abscissa by, in units of |L|: a few over its depth of 72/|L|.
 GROWTH_ERROR = 0.04
-# Restarts of ARPACK in "LR" mode, and floating point operations after which that of e^(tL) ends.
-LARGE_RESTARTS, BUDGET = 20, 4e11
+# Restarts of ARPACK in "LR" mode, of which isolated eigenvalues take few; and floating point
+# operations after which the search by e^(tL) ends.
+LARGE_RESTARTS, BUDGET = 4, 4e11
 # Fewer restarts than these of e^(tL) lead nowhere.
 LEAST_RESTARTS = 3
 

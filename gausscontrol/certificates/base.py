@@ -12,8 +12,8 @@ certificate at all, such as a Gram matrix that is not symmetric, does not verify
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -22,6 +22,7 @@ import numpy as np
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.equilibrium import Equilibrium
+from gausscontrol.certificates.stored import is_well_formed, kept
 from gausscontrol.display import Report
 from gausscontrol.errors import (
     GausscontrolError,
@@ -52,19 +53,6 @@ Arguments = ParamSpec("Arguments")
 ROUGHEST = 1e-3
 # Share by which a stored margin may exceed a fresh one.
 REPEATED = 1e-6
-# Stored matrices that are not symmetric; every other square one is.
-GENERAL = ("basis", "coordinates")
-# Numbers that may have either sign.
-SIGNED = ("rate", "optimal_rate")
-# What a field must be, by its declared type.
-KINDS: dict[str, Any] = {
-    "GaussianTransformer": GaussianTransformer,
-    "np.ndarray": np.ndarray,
-    "float": float | int | np.floating,
-    "str": str,
-    "bool": bool | np.bool_,
-    "tuple[GaussianTransformer, ...]": tuple,
-}
 # What a check raises that is handed a field of the wrong type, shape or size.
 MALFORMED = (
     ArithmeticError,
@@ -103,7 +91,7 @@ class Certificate(Report, ABC):
     def __post_init__(self) -> None:
         """Keep read-only copies of all matrices."""
         for item in fields(self):
-            object.__setattr__(self, item.name, _kept(getattr(self, item.name)))
+            object.__setattr__(self, item.name, kept(getattr(self, item.name)))
 
     @property
     @abstractmethod
@@ -152,7 +140,7 @@ class Certificate(Report, ABC):
         try:
             with np.errstate(all="ignore"):
                 return bool(
-                    _is_well_formed(self)
+                    is_well_formed(self)
                     and 0 < self.margin <= (1 + REPEATED) * self._recheck()
                     and (not rigorous or self._prove())
                 )
@@ -239,46 +227,6 @@ def at_most(value: float) -> str:
         return f"{value:g}"
     twelve = Decimal(f"{value:.11e}")
     return f"{float(Context(prec=6, rounding=ROUND_CEILING).plus(twelve)):.6g}"
-
-
-def _kept(value: Any) -> Any:
-    """Return a read-only copy of an array, or of a witness that holds arrays."""
-    if isinstance(value, np.ndarray):
-        value = value.copy()
-        value.setflags(write=False)
-    elif is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _kept(getattr(value, f.name)) for f in fields(value)})
-    return value
-
-
-def _contents(value: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield name, declared type and value of the fields of a certificate, and of its witness."""
-    for item in fields(value):
-        content = getattr(value, item.name)
-        yield item.name, str(item.type), content
-        if is_dataclass(content):
-            yield from _contents(content)
-
-
-def _is_well_formed(certificate: Certificate) -> bool:
-    """Tell whether fields have their types, matrices are symmetric and sizes not negative."""
-    for name, declared, value in _contents(certificate):
-        first, _, optional = declared.partition(" | ")
-        if value is None and optional == "None":
-            continue
-        if not isinstance(value, KINDS.get(first, object)):
-            return False
-        if isinstance(value, np.ndarray):
-            if value.ndim != 2 or not np.isfinite(value).all():
-                return False
-            square = value.shape[0] == value.shape[1]
-            if square and name not in GENERAL and not np.array_equal(value, value.T):
-                return False
-        elif first == "float":
-            finite = np.isfinite(value) or name == "radius"
-            if not (finite and (name in SIGNED or value >= 0)):
-                return False
-    return True
 
 
 def finished(certificate: Claim, rigorous: bool) -> Claim:

@@ -64,6 +64,10 @@ BEHAVIOURS: dict[str, Callable[..., Certificate]] = {
     COLLAPSE: certify_collapse,
     BOUNDED: certify_boundedness,
 }
+# What to do where no certificate for residual layers decides.
+SEE_FOR_YOURSELF = (
+    "moment_response follows these layers from a start of yours, and says where it ends or escapes"
+)
 # Equilibria named in the report.
 LISTED = 6
 # Trajectories that must all flatten for a singular limit to be called one.
@@ -155,6 +159,8 @@ class Classification(Report):
         lines.append(f"  equilibria: {ranks or 'none found'}{more}")
         if self.no_equilibrium:
             lines.append(f"  {self.no_equilibrium}")
+        if self.regime == UNDECIDED and model.dt:
+            lines.append(f"  {SEE_FOR_YOURSELF}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

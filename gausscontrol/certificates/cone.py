@@ -26,13 +26,8 @@ from gausscontrol.certificates.comparison import (
     pencil_bounds,
 )
 from gausscontrol.errors import NotCertified, SolverError
-from gausscontrol.linalg.symmetric import (
-    svec,
-    symmetric_operator,
-    symmetrise,
-    to_svec_basis,
-    vech_index,
-)
+from gausscontrol.linalg.operators import symmetric_basis, symmetric_operator, to_svec_basis
+from gausscontrol.linalg.symmetric import svec, symmetrise, vech_index
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
@@ -156,15 +151,11 @@ def _coordinates(P: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _bases(dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Return orthonormal bases of skew and of symmetric matrices, row-major columns."""
     index = vech_index(dim)
-    size = index.low.size
-    symmetric = np.zeros((dim * dim, size))
-    symmetric[index.low, np.arange(size)] = 1 / index.weight
-    symmetric[index.high, np.arange(size)] = 1 / index.weight
-    off = index.rows != index.columns
-    skew = np.zeros((dim * dim, size))
-    skew[index.low, np.arange(size)] = 1 / np.sqrt(2)
-    skew[index.high, np.arange(size)] = -1 / np.sqrt(2)
-    return skew[:, off], symmetric
+    off = np.flatnonzero(index.rows != index.columns)
+    skew = np.zeros((dim * dim, off.size))
+    skew[index.low[off], np.arange(off.size)] = 1 / np.sqrt(2)
+    skew[index.high[off], np.arange(off.size)] = -1 / np.sqrt(2)
+    return skew, symmetric_basis(dim).toarray()
 
 
 @lru_cache(maxsize=16)

@@ -101,7 +101,7 @@ CRITERIA = {
         prove=lambda c: prove_gradient(
             c.model, c.covariance, c.witness, c.radius, mean=c.mean_stable
         ),
-        shortfall=gradient_shortfall,
+        shortfall=lambda model, evidence: gradient_shortfall(evidence),
     ),
     "extended": Criterion(
         find=extended_stability,

@@ -43,20 +43,22 @@ DENSE_DIM = 32
 
 
 class Decay(NamedTuple):
-    """y' <= 2 (rate y - gain y^2) if it holds; the margin of q_P < 0 is a share of its size.
+    """y' <= 2 (rate y - gain y^2) where y >= floor, if it holds.
 
-    Where q_P <= 0 holds exactly without being definite, gain and margin are zero.
+    The margin is that of q_P < 0, as a share of its size. Where q_P <= 0 holds exactly without
+    being definite, gain and margin are zero.
     """
 
     rate: float
     gain: float
     margin: float
     holds: bool
+    floor: float = 0.0
 
     def bound(self, factor: float) -> float:
         """Return an upper bound of limsup (factor y); infinite if none is shown."""
         if self.holds and self.rate < 0:
-            return 0.0
+            return self.floor * factor
         if not (self.holds and self.gain > 0):
             return np.inf
         return float(self.rate / self.gain * factor) * (1 + 8 * EPS)

@@ -1,11 +1,10 @@
-"""Stability of residual layers, dt = tau > 0 (Theory 4.10).
+"""Residual layers, dt = tau > 0: convergence from a set of covariances (Theory 4.10).
 
-    Sigma+ = D Sigma D^T,   D = I + tau M(Sigma)
+    Sigma+ = D Sigma D^T,   D = I + tau M(Sigma),   M(Sigma*) = 0
+    W(Sigma) <= W(Sigma_0)   =>   Sigma_k -> Sigma*,     for every tau below a bound
 
-Local: a contraction in the norm of some P > 0, which proves an exact fixed point near the
-computed one and its exponential stability at once. Semiglobal: where M(Sigma*) = 0, the function
 W of Theory 4.1 decreases on a whole sublevel set once tau is small enough; never on all of the
-cone, since one layer can overshoot from far away.
+cone, since one layer can overshoot from far away. Local stability of layers is in `contraction`.
 """
 
 from __future__ import annotations
@@ -14,32 +13,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy.optimize import brentq
 
 from gausscontrol.analysis.enclosure import WhitenedPoint
 from gausscontrol.analysis.form import form_maximum, form_tolerance
 from gausscontrol.analysis.krylov import DENSE_DIM
-from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import Certificate, certified_covariance, guarded
+from gausscontrol.certificates.contraction import schur_margin
+from gausscontrol.certificates.divergence import divergence
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import (
     covariance_matrix,
-    svec,
-    symmetrise,
     vech_index,
     whitening,
 )
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = [
-    "Contraction",
-    "SemiglobalStability",
-    "certify_semiglobal_stability",
-    "contraction",
-    "contraction_matrix",
-    "schur_margin",
-]
+__all__ = ["SemiglobalStability", "certify_semiglobal_stability"]
 
 # A drift M(Sigma*) this small against its terms counts as balanced.
 BALANCED = 1e-9
@@ -47,128 +37,6 @@ BALANCED = 1e-9
 DEFECT_SHARE = 1e-6
 # Largest resolution, a whitened distance, at which a certificate still says something.
 COARSEST = 1e-2
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """The map of one layer contracts near the computed fixed point, in the norm of P.
-
-    `margin` is 1 minus the contraction factor on the ball of `radius` (whitened Frobenius norm)
-    that holds the exact fixed point; at most zero if it is not proven to contract.
-    """
-
-    margin: float
-    radius: float
-    factor: float
-
-
-def contraction_matrix(model: GaussianTransformer, Sigma: np.ndarray) -> np.ndarray:
-    """Return P > 0 with J^T P J < P, in whitened svec coordinates, smallest eigenvalue 1.
-
-    Raises
-    ------
-    NotCertified
-        If the spectral radius of the linearisation is not below 1.
-    """
-    J = dense_operator(model.whiten(Sigma))
-    radius = float(np.abs(np.linalg.eigvals(J)).max())
-    if not radius < 1:
-        raise NotCertified(
-            f"equilibrium: the linearised layer has spectral radius {radius:.6g}, and it is not "
-            "below 1; look at the poles with analyze(model, equilibrium)",
-            margin=1 - radius,
-        )
-    if np.linalg.norm(J, 2) < 1:
-        return np.eye(len(J))
-    # Scaling J up to just inside the unit circle evens out the margin.
-    P = scipy.linalg.solve_discrete_lyapunov((J / np.sqrt(radius)).T, np.eye(len(J)))
-    P = symmetrise(P)
-    return P / np.linalg.eigvalsh(P)[0]
-
-
-def contraction(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) -> Contraction:
-    """Verify that one layer contracts around Sigma in the norm of P.
-
-    Parameters
-    ----------
-    model : GaussianTransformer
-        dt > 0.
-    Sigma : (d, d) ndarray
-        Computed fixed point.
-    P : (n, n) ndarray
-        In whitened svec coordinates, smallest eigenvalue at least 1.
-
-    Returns
-    -------
-    Contraction
-
-    Notes
-    -----
-    With rho the P-norm of J at the computed point and kappa(r) a bound on the change of J over
-    the ball |E| <= r, Banach's theorem needs rho + sqrt(|P|) kappa(r) < 1 and a residual below
-    (1 - that) r.
-    """
-    point, tau = WhitenedPoint(model, Sigma), model.dt
-    white, dim = point.white, point.white.dim
-    J = dense_operator(white)
-    unit = 8 * len(J) * np.finfo(float).eps
-    values = np.linalg.eigvalsh(P)
-    if not values[0] >= 1 - 1e-6:
-        return Contraction(float(values[0] - 1), np.inf, np.inf)
-    stretch = float(np.sqrt(values[-1] / values[0]))
-    root = np.linalg.cholesky(P)
-    # |J|_P is the 2-norm of L^T J L^-T with P = L L^T.
-    turned = scipy.linalg.solve_triangular(root, (root.T @ J).T, lower=True).T
-    D = np.eye(dim) + tau * point.drift
-    residual = svec(symmetrise(D @ D.T - np.eye(dim)))
-    nu, size = point.bound + point.attention_error, float(np.linalg.norm(D, 2))
-    # What whitening lost: D is off by at most `slip`, and J by what that and T bring.
-    slip = tau * point.drift_error + unit * size
-    loss = 2 * (size + slip + tau * nu) * (slip + tau * point.attention_error)
-    rho = float(np.linalg.norm(turned, 2))
-    rho += stretch * (loss + unit * float(np.linalg.norm(J, 2)))
-    rounding = (2 * size + slip) * slip + unit * size**2
-    error = stretch * np.sqrt(values[0]) * (float(np.linalg.norm(residual)) + rounding)
-    if not rho < 1:
-        return Contraction(1 - rho, np.inf, rho)
-    radius = 2 * error / (1 - rho)
-    if not radius < 0.5:
-        return Contraction(-1.0, np.inf, rho)
-    kappa = 2 * tau * nu * (radius * size + tau * nu * radius * (1 + radius))
-    kappa += tau * nu * radius * (2 * size + tau * nu * radius)
-    factor = rho + stretch * kappa
-    margin = min(1 - factor, (1 - factor) * radius - error if error else 1 - factor)
-    return Contraction(1 - factor if margin >= 0 else float(margin), radius, factor)
-
-
-def schur_margin(matrix: np.ndarray, perturbation: float) -> float:
-    """Verify that a matrix has all eigenvalues inside the unit circle.
-
-    Parameters
-    ----------
-    matrix : (d, d) ndarray
-    perturbation : float
-        Spectral-norm distance within which every matrix must have them there too.
-
-    Returns
-    -------
-    float
-        1 - |A|_P for some P > 0 after perturbation and rounding; positive if verified.
-    """
-    radius = float(np.abs(np.linalg.eigvals(matrix)).max())
-    if not radius < 1:
-        return 1 - radius
-    size = len(matrix)
-    scaled = matrix / np.sqrt(radius) if radius > 0 else matrix
-    P = symmetrise(scipy.linalg.solve_discrete_lyapunov(scaled.T, np.eye(size)))
-    values = np.linalg.eigvalsh(P)
-    if not values[0] > 0:
-        return float(values[0])
-    root = np.linalg.cholesky(P)
-    turned = scipy.linalg.solve_triangular(root, (root.T @ matrix).T, lower=True).T
-    stretch = float(np.sqrt(values[-1] / values[0]))
-    unit = 8 * size * np.finfo(float).eps * float(np.linalg.norm(matrix, 2))
-    return 1 - float(np.linalg.norm(turned, 2)) - stretch * (perturbation + unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,16 +200,6 @@ def certify_semiglobal_stability(
         resolution=data["resolution"],
         mean_stable=mean_stable,
     )
-
-
-def divergence(Sigma: np.ndarray, other: Any) -> float:
-    """Return W(other) = tr(X other) - log det(X other) - d, X the inverse of Sigma."""
-    other = covariance_matrix(other, "Sigma", len(Sigma))
-    whitening(other, "Sigma")
-    R, _ = whitening(Sigma)
-    values = np.linalg.eigvalsh(symmetrise(R @ other @ R))
-    # log1p keeps digits near the equilibrium, where the terms cancel.
-    return float(np.sum((values - 1) - np.log1p(values - 1)))
 
 
 def _mean_converges(model: GaussianTransformer, Sigma: np.ndarray, resolution: float) -> bool:

@@ -25,6 +25,7 @@ from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = [
     "Evidence",
+    "LOCAL_ADVICE",
     "form_shortfall",
     "form_stability",
     "is_riccati",
@@ -70,7 +71,9 @@ def form_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evidence:
     try:
         form = form_evidence(point)
     except GausscontrolError as error:
-        raise NotCertified(f"equilibrium: its attention form is not known ({error})") from error
+        raise NotCertified(
+            f"equilibrium: its attention form is not known ({error}); see certify_local_stability"
+        ) from error
     if form.margin == -np.inf or np.isfinite(form.radius):
         check_enclosed(point, form.radius)
     data = {
@@ -100,6 +103,10 @@ def _sign_condition(white: GaussianTransformer) -> float | None:
     return float(best) if np.isfinite(best) else float(-skew)
 
 
+# What to try next where nothing is known of the equilibrium.
+LOCAL_ADVICE = "local stability may still hold, see certify_local_stability"
+
+
 def form_shortfall(model: GaussianTransformer, evidence: Evidence) -> str:
     """Say how far the attention form is from negative definite."""
     trace = float(np.trace(model.A))
@@ -110,8 +117,7 @@ def form_shortfall(model: GaussianTransformer, evidence: Evidence) -> str:
     )
     return (
         f"equilibrium: not certified as globally stable: {reason}, its largest eigenvalue is "
-        f"{-evidence.data['alpha']:.4g} per unit depth; local stability may still hold, see "
-        "certify_local_stability"
+        f"{-evidence.data['alpha']:.4g} per unit depth; {LOCAL_ADVICE}"
     )
 
 

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from gausscontrol.analysis.enclosure import WhitenedPoint, inverse_norm
+from gausscontrol.analysis.enclosure import EPS, WhitenedPoint, inverse_norm
 from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import check_enclosed
 from gausscontrol.certificates.evidence import Evidence, mean_margin
 from gausscontrol.certificates.extended_identity import (
     ExtendedWitness,
     WhitenedField,
-    deviation_monomials,
     identity_defect,
 )
 from gausscontrol.certificates.extended_search import find_witness
@@ -32,7 +31,6 @@ from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["ExtendedWitness", "check_extended", "extended_shortfall", "extended_stability"]
 
-EPS = float(np.finfo(float).eps)
 # Degrees that take seconds, by dimension.
 DEGREES = {1: (2,), 2: (2, 4, 6), 3: (2,), 4: (2,)}
 
@@ -148,7 +146,7 @@ def _check(
     witness: ExtendedWitness,
     level: float | None = None,
 ) -> Evidence:
-    if not _is_well_formed(witness, point.white.dim):
+    if not witness.fits(point.white.dim):
         data = {"degree": witness.degree, "reason": "the witness has wrong shapes or is not finite"}
         return Evidence(-np.inf, radius + point.offset, False, data, 0.0, witness)
     defect = identity_defect(point, field, radius, witness)
@@ -177,18 +175,6 @@ def _check(
         mean_stable = mean_margin(point, radius) > 0
         rate = witness.alpha / (float(np.linalg.eigvalsh(witness.hessian)[-1]) * (1 + 1e-12))
     return Evidence(margin, radius + point.offset, mean_stable, data, rate, witness)
-
-
-def _is_well_formed(witness: ExtendedWitness, dim: int) -> bool:
-    if witness.degree < 2 or witness.degree % 2:
-        return False
-    size = len(deviation_monomials(dim, witness.degree))
-    shapes = [(size, size), (size, size), (size * dim, size * dim)]
-    matrices = [witness.Phi, witness.Q, witness.G]
-    numbers = np.array([witness.eta, witness.alpha])
-    return [X.shape for X in matrices] == shapes and all(
-        np.isfinite(X).all() for X in [numbers, *matrices]
-    )
 
 
 def _lowest(X: np.ndarray) -> float:

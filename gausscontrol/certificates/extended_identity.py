@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from gausscontrol.analysis.enclosure import WhitenedPoint
+from gausscontrol.analysis.enclosure import EPS, WhitenedPoint
+from gausscontrol.linalg.operators import symmetric_units
 from gausscontrol.linalg.polynomials import (
     Monomials,
     Polynomial,
@@ -25,7 +26,7 @@ from gausscontrol.linalg.polynomials import (
     monomials,
 )
 from gausscontrol.linalg.sos import Identity, gram_map, matrix_gram_map, shifted_symmetric
-from gausscontrol.linalg.symmetric import smat, svec, symmetrise
+from gausscontrol.linalg.symmetric import svec, symmetrise
 
 __all__ = [
     "Defect",
@@ -35,8 +36,6 @@ __all__ = [
     "gram_identity",
     "identity_defect",
 ]
-
-EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +84,18 @@ class ExtendedWitness:
             return np.inf
         return float(self.eta * (values - np.log1p(values)).sum() + z @ self.Phi @ z / 2)
 
+    def fits(self, dim: int) -> bool:
+        """Tell whether the degree is even, shapes are those of a dimension and numbers finite."""
+        if self.degree < 2 or self.degree % 2:
+            return False
+        size = len(deviation_monomials(dim, self.degree))
+        shapes = [(size, size), (size, size), (size * dim, size * dim)]
+        matrices = [self.Phi, self.Q, self.G]
+        numbers = np.array([self.eta, self.alpha])
+        return [X.shape for X in matrices] == shapes and all(
+            bool(np.isfinite(X).all()) for X in [numbers, *matrices]
+        )
+
     @property
     def hessian(self) -> np.ndarray:
         """The second derivative of V at the equilibrium, on svec: eta I + Phi_11."""
@@ -111,7 +122,7 @@ class WhitenedField(NamedTuple):
         """Read it from a model whitened at its equilibrium, M(I) made exactly skew."""
         K = (point.drift - point.drift.T) / 2
         V, B = point.white.V[:, None], point.white.B[:, None]
-        basis = _basis(point.white.dim)
+        basis = symmetric_units(point.white.dim)
         form, linear, field = _assemble(K, (V @ basis @ B).sum(axis=0), basis)
         large = (np.abs(V) @ basis @ np.abs(B)).sum(axis=0)
         form_size, _, sizes = _assemble(np.abs(K), large, basis, sign=1.0)
@@ -237,12 +248,6 @@ def _left_side(
     quadratic = Polynomial.quadratic(square).coefficients
     total[: quadratic.size] += quadratic
     return total
-
-
-@lru_cache(maxsize=16)
-def _basis(dim: int) -> np.ndarray:
-    """Return the orthonormal symmetric matrices of svec, (n, d, d)."""
-    return np.ascontiguousarray(np.moveaxis(smat(np.eye(dim * (dim + 1) // 2)), -1, 0))
 
 
 def _assemble(

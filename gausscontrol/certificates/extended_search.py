@@ -21,7 +21,7 @@ from gausscontrol.certificates.extended_identity import (
     deviation_monomials,
     gram_identity,
 )
-from gausscontrol.linalg.lmi import block_solution
+from gausscontrol.linalg.blocks import block_solution
 from gausscontrol.linalg.sos import Identity
 from gausscontrol.linalg.symmetric import smat, svec, symmetrise
 

@@ -30,6 +30,7 @@ from gausscontrol.certificates.base import check_enclosed
 from gausscontrol.certificates.evidence import Evidence, mean_margin
 from gausscontrol.errors import NotCertified
 from gausscontrol.linalg.exact import tensor_sum
+from gausscontrol.linalg.operators import symmetric_units
 from gausscontrol.linalg.symmetric import smat, svec, symmetrise, whitening
 from gausscontrol.model.heads import Heads
 from gausscontrol.model.transformer import GaussianTransformer
@@ -128,7 +129,7 @@ def gradient_check(model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray)
     return Evidence(float(margin), radius + point.offset, mean_stable, data, rate, P)
 
 
-def gradient_shortfall(model: GaussianTransformer, evidence: Evidence) -> str:
+def gradient_shortfall(evidence: Evidence) -> str:
     """Say which part of the gradient criterion fails."""
     data = evidence.data
     if data["defect"] >= data["allowed"]:
@@ -211,7 +212,7 @@ def gradient_matrix(model: GaussianTransformer, Sigma: np.ndarray) -> np.ndarray
     images = np.stack([image / (np.linalg.norm(image) or 1.0) for image in images])
     upper = np.triu_indices(dim, 1)
     columns = []
-    for P in _units(dim):
+    for P in symmetric_units(dim):
         values = P @ images
         columns.append((values - values.transpose(0, 2, 1))[:, upper[0], upper[1]].ravel())
     _, _, vectors = np.linalg.svd(np.stack(columns, axis=1), full_matrices=False)
@@ -219,14 +220,9 @@ def gradient_matrix(model: GaussianTransformer, Sigma: np.ndarray) -> np.ndarray
     return symmetrise(R @ P @ R) * (np.sign(np.trace(P)) or 1.0)
 
 
-def _units(dim: int) -> np.ndarray:
-    """Return an orthonormal basis of the symmetric matrices, (n, d, d)."""
-    return np.moveaxis(smat(np.eye(dim * (dim + 1) // 2)), -1, 0)
-
-
 def _images(heads: Heads) -> np.ndarray:
-    """Return T of that basis."""
-    return np.stack([heads.attention(E) for E in _units(heads.dim)])
+    """Return T of an orthonormal basis of the symmetric matrices, (n, d, d)."""
+    return np.stack([heads.attention(E) for E in symmetric_units(heads.dim)])
 
 
 def _exact(model: GaussianTransformer, P: np.ndarray) -> _Finding:

@@ -13,14 +13,22 @@ import numpy as np
 from gausscontrol.analysis.enclosure import WhitenedPoint, inverse_norm
 from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import check_enclosed
-from gausscontrol.certificates.discrete import contraction, contraction_matrix, schur_margin
+from gausscontrol.certificates.contraction import contraction, contraction_matrix, schur_margin
 from gausscontrol.certificates.evidence import Evidence, mean_margin
 from gausscontrol.errors import MatrixEquationError, NotCertified
 from gausscontrol.linalg.equations import solve_lyapunov
-from gausscontrol.linalg.symmetric import symmetric_operator, symmetrise, vech_index, whitening
+from gausscontrol.linalg.operators import symmetric_operator
+from gausscontrol.linalg.symmetric import symmetrise, vech_index, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["DENSE_DIM", "in_vech", "in_whitened_svec", "linear_stability", "lyapunov_candidate"]
+__all__ = [
+    "DENSE_DIM",
+    "in_vech",
+    "in_whitened_svec",
+    "linear_stability",
+    "lyapunov_candidate",
+    "lyapunov_solution",
+]
 
 # Up to this size the linearisation is formed and its Lyapunov equation solved.
 DENSE_DIM = 32
@@ -36,8 +44,19 @@ def lyapunov_candidate(model: GaussianTransformer, Sigma: np.ndarray) -> np.ndar
     J = dense_operator(model.whiten(Sigma))
     if np.linalg.eigvalsh(J + J.T)[-1] < -CLEARLY * np.linalg.norm(J, 2):
         return np.eye(J.shape[0])
+    return lyapunov_solution(J)
+
+
+def lyapunov_solution(J: np.ndarray) -> np.ndarray:
+    """Return the P of J^T P + P J = -I, scaled to |P| = 1: none keeps more decay for its norm.
+
+    Raises
+    ------
+    NotCertified
+        If there is no solution.
+    """
     try:
-        P = solve_lyapunov(J.T, np.eye(J.shape[0]))
+        P = symmetrise(solve_lyapunov(J.T, np.eye(len(J))))
     except MatrixEquationError as error:
         raise NotCertified(
             f"equilibrium: the Lyapunov equation of the linearisation has no solution ({error}); "

@@ -294,7 +294,7 @@ def propagated_stability(
         raise NotCertified(
             f"equilibrium: the propagator over t = {horizon:.4g} has norm "
             f"{evidence.data['norm']:.3g}, and with what is allowed for it misses 1 by "
-            f"{-evidence.margin:.3g}",
+            f"{-evidence.margin:.3g}; look at the poles with analyze(model, equilibrium)",
             margin=evidence.margin,
         )
     return _without_matrix(model, Sigma, evidence, horizon=horizon)

@@ -22,10 +22,9 @@ from gausscontrol.analysis.form import attention_form
 from gausscontrol.analysis.krylov import DENSE_DIM
 from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import check_enclosed, hurwitz_margin
+from gausscontrol.certificates.linearisation import lyapunov_solution
 from gausscontrol.certificates.perturbation import Moves, Reach, WhitenedMoves
-from gausscontrol.errors import GausscontrolError, MatrixEquationError, NotCertified
-from gausscontrol.linalg.equations import solve_lyapunov
-from gausscontrol.linalg.symmetric import symmetrise
+from gausscontrol.errors import GausscontrolError, NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["Found", "Persistence"]
@@ -118,11 +117,12 @@ class Persistence:
         if model.dim > DENSE_DIM:
             raise NotCertified(
                 "model: its attention form is not negative definite, and the linearisation at d = "
-                f"{model.dim} exceeds the d = {DENSE_DIM} that local robustness is computed for"
+                f"{model.dim} exceeds the d = {DENSE_DIM} that local robustness is computed for; "
+                "certify_local_stability serves the model itself at any d"
             )
         check_enclosed(point, point.radius_from(self._moves.beta))
         J = dense_operator(point.white)
-        P = _lyapunov_matrix(J) if P is None else P / np.linalg.norm(P, 2)
+        P = lyapunov_solution(J) if P is None else P / np.linalg.norm(P, 2)
         product, unit = P @ J, 8 * len(J) * EPS
         decay = -float(np.linalg.eigvalsh(product + product.T)[-1])
         lowest = float(np.linalg.eigvalsh(P)[0])
@@ -205,16 +205,3 @@ def _kantorovich(norm: float, beta: float, step: float) -> float:
     """Return Newton and Kantorovich's radius for bounds on |T|, |L^-1| and |L^-1 F|."""
     product = 4 * norm * beta * step
     return float(2 * step / (1 + np.sqrt(1 - 2 * product))) if product <= 0.5 else np.inf
-
-
-def _lyapunov_matrix(J: np.ndarray) -> np.ndarray:
-    """Return the P of J^T P + P J = -I, scaled to |P| = 1: none keeps more decay for its norm."""
-    try:
-        P = symmetrise(solve_lyapunov(J.T, np.eye(len(J))))
-    except MatrixEquationError as error:
-        raise NotCertified(
-            f"equilibrium: the Lyapunov equation of the linearisation has no solution ({error}); "
-            "it has eigenvalues on or near the imaginary axis",
-            margin=0.0,
-        ) from error
-    return P / np.linalg.norm(P, 2)

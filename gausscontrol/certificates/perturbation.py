@@ -18,7 +18,8 @@ from gausscontrol.analysis.enclosure import EPS, WhitenedPoint, inverse_norm
 from gausscontrol.analysis.krylov import DENSE_DIM
 from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.errors import ParameterError
-from gausscontrol.linalg.symmetric import smat, vech_index, whitening
+from gausscontrol.linalg.operators import symmetric_units
+from gausscontrol.linalg.symmetric import vech_index, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
 __all__ = ["Moves", "Reach", "WhitenedMoves"]
@@ -119,7 +120,7 @@ class WhitenedMoves:
         self._size_VX = slack * np.linalg.norm(V @ X, axis=(1, 2))
         self.norm, self.beta, self.gram = point.bound, np.inf, None
         if white.dim <= NORM_DIM:
-            units = np.moveaxis(smat(np.eye(white.dim * (white.dim + 1) // 2)), -1, 0)
+            units = symmetric_units(white.dim)
             images = np.stack([white.heads.attention(E).ravel() for E in units])
             self.gram = images @ images.T
             self.norm = min(self.norm, (1 + 1e-12 + len(units) * EPS) * _norm(images))

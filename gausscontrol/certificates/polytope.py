@@ -24,10 +24,9 @@ import numpy as np
 from gausscontrol.analysis.enclosure import EPS, WhitenedPoint
 from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import at_most
-from gausscontrol.certificates.linearisation import in_whitened_svec
-from gausscontrol.errors import MatrixEquationError, NotCertified, ParameterError, SolverError
+from gausscontrol.certificates.linearisation import in_whitened_svec, lyapunov_solution
+from gausscontrol.errors import NotCertified, ParameterError, SolverError
 from gausscontrol.linalg.arrays import symmetric_matrix
-from gausscontrol.linalg.equations import solve_lyapunov
 from gausscontrol.linalg.lmi import Program
 from gausscontrol.linalg.symmetric import symmetrise
 from gausscontrol.model.transformer import GaussianTransformer
@@ -37,7 +36,6 @@ __all__ = [
     "check_polytope",
     "common_lyapunov",
     "given_lyapunov",
-    "polytope_shortfall",
     "polytope_statement",
     "polytope_triples",
 ]
@@ -167,7 +165,7 @@ def common_lyapunov(
         if evidence.margin > 0:
             return P, evidence
     found = best[1] if best else None
-    raise NotCertified(polytope_shortfall(J, found), margin=found.margin if found else None)
+    raise NotCertified(_shortfall(J, found), margin=found.margin if found else None)
 
 
 def check_polytope(
@@ -193,22 +191,6 @@ def polytope_statement(count: int, radius: float) -> str:
         f"hulls of the {count} vertices share one Lyapunov matrix; each vertex may have "
         "its equilibrium elsewhere"
     )
-
-
-def polytope_shortfall(J: np.ndarray, evidence: PolytopeEvidence | None) -> str:
-    """Say why no common P was found, for linearisations J of shape (m, n, n)."""
-    worst = max(float(np.linalg.eigvals(j).real.max()) for j in J)
-    mean = float(np.linalg.eigvals(J.mean(axis=0)).real.max())
-    if worst >= 0:
-        reason = f"a triple is unstable by itself, with abscissa {worst:.4g}"
-    elif mean >= 0:
-        reason = f"the mean of the triples is unstable, with abscissa {mean:.4g}"
-    elif J.shape[1] > LARGEST_SIZE:
-        reason = f"no Lyapunov equation gives one, and n = {J.shape[1]} is too large for the search"
-    else:
-        by = f"; the best found misses by {-evidence.margin:.3g}" if evidence else ""
-        reason = f"each triple is stable, but no one P serves all of them{by}"
-    return f"vertices: no common Lyapunov matrix: {reason}; shrink the polytope or split it"
 
 
 def given_lyapunov(value: Any, model: GaussianTransformer, Sigma: np.ndarray) -> np.ndarray:
@@ -247,6 +229,22 @@ def given_lyapunov(value: Any, model: GaussianTransformer, Sigma: np.ndarray) ->
     return P / norm
 
 
+def _shortfall(J: np.ndarray, evidence: PolytopeEvidence | None) -> str:
+    """Say why no common P was found, for linearisations J of shape (m, n, n)."""
+    worst = max(float(np.linalg.eigvals(j).real.max()) for j in J)
+    mean = float(np.linalg.eigvals(J.mean(axis=0)).real.max())
+    if worst >= 0:
+        reason = f"a triple is unstable by itself, with abscissa {worst:.4g}"
+    elif mean >= 0:
+        reason = f"the mean of the triples is unstable, with abscissa {mean:.4g}"
+    elif J.shape[1] > LARGEST_SIZE:
+        reason = f"no Lyapunov equation gives one, and n = {J.shape[1]} is too large for the search"
+    else:
+        by = f"; the best found misses by {-evidence.margin:.3g}" if evidence else ""
+        reason = f"each triple is stable, but no one P serves all of them{by}"
+    return f"vertices: no common Lyapunov matrix: {reason}; shrink the polytope or split it"
+
+
 def _distinct(arrays: list[np.ndarray]) -> list[np.ndarray]:
     kept: list[np.ndarray] = []
     for array in arrays:
@@ -257,14 +255,14 @@ def _distinct(arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 def _candidates(J: np.ndarray) -> Iterator[np.ndarray]:
     """Yield P > 0 that may serve all J, the cheap ones first."""
-    P = _lyapunov_solution(J[0])
+    P = _positive_solution(J[0])
     if P is not None:
         yield P
     if len(J) == 1 or any(np.linalg.eigvals(j).real.max() >= 0 for j in J):
         return
     weights = np.full(len(J), 1 / len(J))
     for _ in range(ROUNDS):
-        P = _lyapunov_solution(np.tensordot(weights, J, axes=1))
+        P = _positive_solution(np.tensordot(weights, J, axes=1))
         if P is None:
             break
         products = P @ J
@@ -281,13 +279,13 @@ def _candidates(J: np.ndarray) -> Iterator[np.ndarray]:
             yield P
 
 
-def _lyapunov_solution(J: np.ndarray) -> np.ndarray | None:
+def _positive_solution(J: np.ndarray) -> np.ndarray | None:
     """Return the P of J^T P + P J = -I, scaled to |P| = 1, or None if it is not positive."""
     try:
-        P = symmetrise(solve_lyapunov(J.T, np.eye(len(J))))
-    except MatrixEquationError:
+        P = lyapunov_solution(J)
+    except NotCertified:
         return None
-    return P / np.linalg.norm(P, 2) if np.linalg.eigvalsh(P)[0] > 0 else None
+    return P if np.linalg.eigvalsh(P)[0] > 0 else None
 
 
 # maximise t  subject to  0 < P <= I,  J_i^T P + P J_i <= -t |J| I  for all i

@@ -97,14 +97,17 @@ def dissipation(model: GaussianTransformer, Sigma: np.ndarray, X: np.ndarray) ->
     values = np.linalg.eigvalsh(Y)
     condition = float(values[-1] / values[0]) if values[0] > 0 else np.inf
     if not condition * PAIR_TOLERANCE < 1:
-        raise NotCertified("equilibrium: the metric X of the Lyapunov function is not definite")
+        raise NotCertified(
+            "equilibrium: the metric X of the Lyapunov function is not definite beyond rounding; "
+            "use better scaled coordinates, model.transform(R)"
+        )
     _, root = whitening(Y)
     inverse = np.linalg.inv(root)
     linear = Linearisation(point.white.in_coordinates(root, inverse), symmetrise(root @ root))
     try:
         highest = _symmetric_maximum(linear)
     except GausscontrolError as error:
-        raise NotCertified(f"equilibrium: its dissipation is not known ({error})") from error
+        raise _unknown("dissipation", error) from error
     # Coordinates multiply a perturbation of L by at most their condition number.
     size = 2 * (float(np.linalg.norm(point.drift, 2)) + point.bound)
     rounding = condition * 2 * (point.drift_error + point.attention_error)
@@ -149,7 +152,7 @@ def propagation(model: GaussianTransformer, Sigma: np.ndarray, horizon: float) -
             return Evidence(strength, np.inf, False, data)
         data["gramian"] = gramian_norm(linear, horizon)
     except GausscontrolError as error:
-        raise NotCertified(f"equilibrium: its propagator is not known ({error})") from error
+        raise _unknown("propagator", error) from error
     size = 2 * ROUGH * data["gramian"]
     # Each product with the computed L errs by a few units of |L|.
     rounding = 2 * (point.drift_error + point.attention_error) + point.unit * linear.bound
@@ -194,7 +197,7 @@ def horizon_for(model: GaussianTransformer, Sigma: np.ndarray) -> float:
         if not abscissa < -PAIR_TOLERANCE * linear.size:
             raise NotCertified(
                 f"equilibrium: the linearisation is not stable, its abscissa is {abscissa:.4g} per "
-                "unit depth",
+                "unit depth; look at the poles with analyze(model, equilibrium)",
                 margin=-abscissa,
             )
         depth, size = FIRST / -abscissa, np.inf
@@ -208,12 +211,19 @@ def horizon_for(model: GaussianTransformer, Sigma: np.ndarray) -> float:
     except NotCertified:
         raise
     except GausscontrolError as error:
-        raise NotCertified(f"equilibrium: its propagator is not known ({error})") from error
+        raise _unknown("propagator", error) from error
     raise NotCertified(
         f"equilibrium: the propagator of the linearisation, abscissa {abscissa:.4g}, is not seen "
         f"to contract to {CONTRACTED:g} within {LONGEST} steps of 6/|L|, |L| = {linear.size:.3g}; "
         f"the last norm was {size:.3g}",
         margin=abscissa,
+    )
+
+
+def _unknown(what: str, error: GausscontrolError) -> NotCertified:
+    return NotCertified(
+        f"equilibrium: its {what} is not known ({error}); look at the poles with "
+        "analyze(model, equilibrium)"
     )
 
 

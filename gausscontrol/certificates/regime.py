@@ -45,11 +45,12 @@ class Boundedness(Certificate):
         limsup of tr Sigma over the depth is at most this, from every start. [x]^2. Where
         `relative`, tr Sigma / tr Sigma_0 is at most this at every depth. [1]
     method : str
-        "spectral" (Theory 3.7), "lyapunov" (Theory 5.4) or "sdp" (Theory 5.1).
+        "spectral" (Theory 3.7), "lyapunov" (Theory 5.4), "riccati" or "sdp" (Theory 5.1).
     P : (d, d) ndarray or None
-        y = tr(P Sigma); None for "spectral".
+        y = tr(P Sigma), for "riccati" lambda_max(P Sigma); None for "spectral".
     rate, gain : float
-        y' <= 2 (rate y - gain y^2); for "spectral" y = lambda_max(B^(1/2) Sigma B^(1/2)).
+        y' <= 2 (rate y - gain y^2); for "spectral" y = lambda_max(B^(1/2) Sigma B^(1/2)), and for
+        "riccati" while y >= 1.
     multiplier : (d^2, d^2) ndarray or None
         G >= 0 with -q_P(S) - <G, S (x) S> > 0, S (x) S the row-major Kronecker product; None for
         zero.
@@ -156,7 +157,7 @@ class Collapse(Certificate):
         """Repeat the comparison from the model and the stored matrices."""
         found = balanced(self.model)
         offer = repeated(found, self)
-        if offer is None or self.model.dt or not offer.shown.holds:
+        if offer is None or self.model.dt or not offer.shown.holds or offer.shown.floor:
             return -np.inf
         shown = offer.shown.scaled(found.depth)
         if self.rate > 0:
@@ -190,7 +191,8 @@ def certify_boundedness(
 
     With P > 0 and q_P(S) = sum_h tr(P V_h S B_h S) <= -k tr(P S)^2 for S >= 0, y = tr(P Sigma)
     obeys y' <= 2 (a y - k y^2), P A + A^T P <= 2 a P. No start escapes; limsup y <= max(0, a)/k.
-    With a = k = 0 y never grows.
+    With a = k = 0 y never grows. Where every V_h is a multiple of the identity and
+    G = sum_h v_h (B_h + B_h^T) <= 0 is singular, P A + A^T P + G < 0 bounds Sigma by P^-1.
 
     Parameters
     ----------
@@ -347,7 +349,7 @@ def _check_attention(found: Balanced) -> None:
     if abscissa > 0:
         raise NotCertified(
             f"model: there is no attention, and A has an eigenvalue with real part {abscissa:.4g}, "
-            "so that covariances grow without bound",
+            "so that covariances grow without bound; make A Hurwitz, or add heads that hold them",
             margin=-abscissa,
         )
 

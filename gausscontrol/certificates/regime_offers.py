@@ -2,13 +2,15 @@
 
     y' <= 2 (a y - k y^2),   y = tr(P Sigma) or lambda_max(B^(1/2) Sigma B^(1/2))
 
+    or, where V_h = v_h I,   y' <= 2 a y while y >= 1,   y = lambda_max(P Sigma)
+
 a < 0: y decays like e^{2 a t};  a = 0 < k: like 1/(2 k t);  a > 0: limsup y <= a/k;  a = k = 0: y
 never grows. That a = 0 is decided with integers, on P A + A^T P <= 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from gausscontrol.certificates.balance import Balanced
 from gausscontrol.certificates.comparison import EPS
 from gausscontrol.certificates.cone import Witness
 from gausscontrol.certificates.decay import Decay, candidates, decay, programmes, trace_factor
+from gausscontrol.certificates.riccati_bound import RiccatiBound, riccati_bound, riccati_bounds
 from gausscontrol.certificates.spectral import spectra, trace_of_inverse
 from gausscontrol.linalg.exact import exactly_nonpositive, integers
 
@@ -60,7 +63,8 @@ class DecayOffer(NamedTuple):
     @property
     def keeps(self) -> bool:
         """Whether y is shown never to grow, and nothing more."""
-        return bool(self.shown.holds and self.shown.rate == 0 == self.shown.gain)
+        shown = self.shown
+        return bool(shown.holds and shown.rate == 0 == shown.gain and not shown.floor)
 
     @property
     def fading(self) -> float:
@@ -83,16 +87,22 @@ def least_bound(found: Balanced, sdp: bool) -> tuple[DecayOffer | None, float]:
         Whether semidefinite programmes may be solved.
     """
     offers = list(_cheap(found))
-    best = min(offers, key=lambda offer: offer.bound, default=None)
-    if best is None or not np.isfinite(best.bound):
+    best = _lowest(offers) or _lowest(_riccati(found))
+    if best is None:
         kept = [offer for offer in offers if offer.keeps]
         if kept:
             return min(kept, key=lambda offer: offer.factor), 0.0
         offers += _solved(found, decaying=False) if sdp else ()
-        best = min(offers, key=lambda offer: offer.bound, default=None)
-    if best is not None and np.isfinite(best.bound):
+        best = _lowest(offers)
+    if best is not None:
         return best, best.margin
     return None, max((offer.margin for offer in offers), default=-1.0)
+
+
+def _lowest(offers: Iterable[DecayOffer]) -> DecayOffer | None:
+    """Return the offer with the least bound, or None if none is finite."""
+    best = min(offers, key=lambda offer: offer.bound, default=None)
+    return best if best is not None and np.isfinite(best.bound) else None
 
 
 def fastest(found: Balanced, sdp: bool) -> tuple[DecayOffer | None, float]:
@@ -126,6 +136,9 @@ def repeated(found: Balanced, certificate: Boundedness | Collapse) -> DecayOffer
     """
     if certificate.method == "spectral":
         return _spectral(found) if certificate.P is None else None
+    if certificate.method == "riccati" and certificate.multiplier is None:
+        shown = riccati_bound(found, certificate.P)
+        return None if shown is None else _riccati_offer(shown)
     if certificate.method not in ("lyapunov", "sdp"):
         return None
     G = certificate.multiplier
@@ -144,6 +157,16 @@ def _cheap(found: Balanced) -> Iterator[DecayOffer]:
         offer = _offer(found, "lyapunov", witness)
         if offer is not None:
             yield offer
+
+
+def _riccati(found: Balanced) -> Iterator[DecayOffer]:
+    return map(_riccati_offer, riccati_bounds(found))
+
+
+def _riccati_offer(shown: RiccatiBound) -> DecayOffer:
+    """Return the offer of a P of the Riccati case, of which y may grow up to 1."""
+    decaying = Decay(shown.rate, 0.0, 0.0, True, floor=1.0)
+    return DecayOffer("riccati", decaying, shown.bound, shown.reach, shown.bound, np.inf, shown.P)
 
 
 def _solved(found: Balanced, decaying: bool = True) -> Iterator[DecayOffer]:

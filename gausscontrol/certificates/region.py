@@ -19,38 +19,25 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
-from gausscontrol.analysis.enclosure import WhitenedPoint
-from gausscontrol.analysis.spectra import dense_operator
 from gausscontrol.certificates.base import (
     Certificate,
     certified_covariance,
-    check_enclosed,
     guarded,
 )
-from gausscontrol.certificates.evidence import mean_margin
 from gausscontrol.certificates.linearisation import in_vech, in_whitened_svec, lyapunov_candidate
-from gausscontrol.certificates.region_sos import (
-    LARGEST_DIM,
-    LARGEST_PROGRAM,
-    LocalField,
-    Witness,
-    certified_decay,
-    explicit,
-    search,
-)
+from gausscontrol.certificates.region_ground import Ground
+from gausscontrol.certificates.region_identity import Witness
+from gausscontrol.certificates.region_search import LARGEST_DIM, LARGEST_PROGRAM
 from gausscontrol.certificates.rigorous.region import prove_region
-from gausscontrol.errors import NotCertified, ParameterError, ShapeError
+from gausscontrol.errors import NotCertified, ShapeError
 from gausscontrol.linalg.symmetric import covariance_matrix, svec, whitening
 from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.systems.arguments import choice
 
 __all__ = ["RegionOfAttraction", "certify_region_of_attraction"]
 
 METHODS = ("auto", "norm", "sos")
-EPS = float(np.finfo(float).eps)
-# Share of the decay rate at the equilibrium that the norm bound leaves at its level.
-RESERVE = 1e-3
 # Relative change of P on the way to vech coordinates and back that is accepted.
 PORTABLE = 1e-3
 # Up to this size "auto" solves semidefinite programmes: seconds at d = 4, minutes at d = 5.
@@ -184,7 +171,7 @@ class RegionOfAttraction(Certificate):
 
     def _recheck(self) -> float:
         """Repeat the check from the model, the covariance, P, the level and the witness."""
-        ground = _Ground(self.model, self.covariance, self.lyapunov_matrix)
+        ground = Ground(self.model, self.covariance, self.lyapunov_matrix)
         repeated = (
             not self.model.dt
             and self.method == ("norm" if self.witness is None else "sos")
@@ -261,8 +248,7 @@ def certify_region_of_attraction(
     (True, False)
     """
     Sigma = certified_covariance(model, equilibrium)
-    if method not in METHODS:
-        raise ParameterError(f"method: expected one of {', '.join(METHODS)}, found {method!r}")
+    choice(method, "method", METHODS)
     if model.dt:
         raise NotCertified(
             f"dt: regions of attraction are certified for continuous depth, found dt = "
@@ -275,21 +261,16 @@ def certify_region_of_attraction(
             "are too large; use method='norm'"
         )
     P = _portable(lyapunov_candidate(model, Sigma), Sigma)
-    ground = _Ground(model, Sigma, P)
-    level, witness = ground.norm_level, None
-    if method == "sos" or (method == "auto" and model.dim <= LARGEST_DIM):
-        found = ground.sos_level(LARGEST_PROGRAM if method == "sos" else AUTO_PROGRAM)
-        if method == "sos" or found[0] > level:
-            level, witness = found
+    ground = Ground(model, Sigma, P)
+    level, witness = _largest_level(ground, method, model.dim)
     margin = ground.margin(level, witness)
     if not margin > 0:
         raise NotCertified(_shortfall(method), margin=margin)
-    existence = ground.existence_radius
     return RegionOfAttraction(
         model=model,
         margin=margin,
         data={
-            "existence_radius": existence,
+            "existence_radius": ground.existence_radius,
             "decay": ground.decay / ground.largest,
             "norm_level": ground.norm_level,
         },
@@ -301,6 +282,16 @@ def certify_region_of_attraction(
         mean_stable=ground.mean_stable,
         witness=witness,
     )
+
+
+def _largest_level(ground: Ground, method: str, dim: int) -> tuple[float, Witness | None]:
+    """Return the level that a method finds, and what its check reads."""
+    if method == "norm" or dim > LARGEST_DIM:
+        return ground.norm_level, None
+    found = ground.sos_level(LARGEST_PROGRAM if method == "sos" else AUTO_PROGRAM)
+    if method == "sos" or found[0] > ground.norm_level:
+        return found
+    return ground.norm_level, None
 
 
 def _portable(P: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
@@ -324,101 +315,3 @@ def _shortfall(method: str) -> str:
         "equilibrium: its region is smaller than the distance to the exact equilibrium or rounding "
         "in V allows; polish it with find_equilibrium(model, guess)"
     )
-
-
-class _Ground:
-    """What is known around an equilibrium, for the exact model and the exact equilibrium.
-
-    Attributes
-    ----------
-    P : (n, n) ndarray
-        In whitened svec coordinates.
-    decay : float
-        V' <= -decay |e|^2 + (cubic terms); positive.
-    lowest, largest : float
-        Extreme eigenvalues of P.
-    existence_radius : float
-    mean_stable : bool
-    """
-
-    def __init__(self, model: GaussianTransformer, Sigma: np.ndarray, P: np.ndarray) -> None:
-        self.point = point = WhitenedPoint(model, Sigma)
-        self.P = P = in_whitened_svec(P, Sigma)
-        radius = point.radius
-        check_enclosed(point, radius)
-        self.existence_radius = radius
-        J = dense_operator(point.white)
-        values = np.linalg.eigvalsh(P)
-        unit = 8 * len(P) * EPS
-        self.largest = float(values[-1]) * (1 + unit)
-        self.lowest = float(values[0]) - unit * self.largest
-        product = P @ J
-        # J differs at the exact equilibrium, and by rounding.
-        self.strength = point.bound + point.attention_error
-        change = 4 * self.strength * radius + 2 * (point.drift_error + point.attention_error)
-        slack = 2 * self.largest * (change + unit * float(np.linalg.norm(J)))
-        self.decay = -float(np.linalg.eigvalsh(product + product.T)[-1]) - slack
-        if not (self.decay > 0 and self.lowest > 0):
-            raise NotCertified(
-                "equilibrium: the linearisation is not verified to be stable: J^T P + P J < 0 "
-                f"fails by {max(-self.decay, 0.0):.3g} for |P| = {self.largest:.3g}; look at the "
-                "poles with analyze(model, equilibrium)",
-                margin=min(self.decay, self.lowest),
-            )
-        self.mean_stable = mean_margin(point, radius) > 0
-        # sqrt(V) is off by what separates the computed equilibrium from the exact one, and V by
-        # rounding in R (Sigma - Sigma*) R.
-        self._offset = np.sqrt(self.largest) * (radius + point.offset)
-        R, root = whitening(Sigma)
-        condition = float(np.linalg.norm(R) * np.linalg.norm(root)) ** 2
-        self._blur = 4 * unit * condition * np.sqrt(self.largest / self.lowest)
-
-    def ball(self, level: float) -> float:
-        """Return the radius of the largest ball {|E| < r} with V < level."""
-        return float(np.sqrt(level / self.largest))
-
-    def level(self, scale: float) -> float:
-        """Return the level of V as computed, from scale^2 for V around the exact equilibrium."""
-        return float(max(scale * (1 - self._blur) - self._offset, 0.0) ** 2)
-
-    def scale(self, level: float) -> float:
-        """Return an upper bound on the inverse of `level`."""
-        if not (level > 0 and self._blur < 0.5):
-            return np.inf
-        return float((np.sqrt(level) + self._offset) / (1 - self._blur) * (1 + 4 * EPS))
-
-    @property
-    def norm_level(self) -> float:
-        """The level of Theory 4.6."""
-        reach = (1 - RESERVE) * self.decay / (4 * self.strength * self.largest)
-        return self.level(np.sqrt(self.lowest) * reach)
-
-    def sos_level(self, largest: int) -> tuple[float, Witness | None]:
-        """Return the largest level found by sums of squares, by programmes up to `largest`."""
-        factor = np.linalg.cholesky(self.P)
-        C = scipy.linalg.solve_triangular(factor.T, np.eye(len(factor)))
-        find = search if self.point.white.dim <= largest else explicit
-        found = find(LocalField(self.point, self.existence_radius, C))
-        if found is None:
-            return 0.0, None
-        scale, witness = found
-        return self.level(scale * (1 - self._mismatch(C))), witness
-
-    def margin(self, level: float, witness: Witness | None) -> float:
-        """Return a rate alpha with V' <= -alpha V on the region; at most zero if none is shown."""
-        scale = self.scale(level)
-        if not np.isfinite(scale):
-            return -np.inf
-        if witness is None:
-            reach = scale / np.sqrt(self.lowest)
-            return float(self.decay / self.largest - 4 * self.strength * reach)
-        mismatch = self._mismatch(witness.coordinates)
-        if not mismatch < 0.5:
-            return -np.inf
-        field = LocalField(self.point, self.existence_radius, witness.coordinates)
-        return certified_decay(field, scale / (1 - mismatch), witness)
-
-    def _mismatch(self, C: np.ndarray) -> float:
-        """Bound by how much |C^-1 e| / sqrt(V) may exceed 1."""
-        size = 8 * len(C) * EPS * float(np.linalg.norm(C)) ** 2 * self.largest
-        return float(np.linalg.norm(C.T @ self.P @ C - np.eye(len(C)))) + size

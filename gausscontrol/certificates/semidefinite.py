@@ -75,15 +75,7 @@ def semidefinite_stability(model: GaussianTransformer, Sigma: np.ndarray) -> Evi
             f"{model.dim}; use method='form'"
         )
     point = WhitenedPoint(model, Sigma)
-    common, exact = common_kernel(model), True
-    # The Riccati criterion is if and only if, and reads rounding itself.
-    rounded = common if is_riccati(model) else rounded_kernel(model)
-    moved = _key_change(point, model)
-    if rounded > common and moved <= LAST_DIGITS * point.bound:
-        # The bounds of the point are widened to hold the model with the larger kernel.
-        point.attention_error += moved
-        point.drift_error += float(np.sqrt(model.dim)) * moved
-        common, exact = rounded, False
+    common, exact = _read_kernel(point, model)
     J, form = dense_operator(point.white), attention_form(point.white.heads)
     beta = inverse_norm(point, J)
     radius = point.radius_from(beta)
@@ -176,6 +168,19 @@ def rounded_kernel(model: GaussianTransformer) -> int:
     """
     values = np.linalg.svd(_keys(model), compute_uv=False)
     return model.dim - int((values > model.dim * EPS).sum())
+
+
+def _read_kernel(point: WhitenedPoint, model: GaussianTransformer) -> tuple[int, bool]:
+    """Return k and whether it is exact; else the bounds of the point hold a model that has it."""
+    common = common_kernel(model)
+    # The Riccati criterion is if and only if, and reads rounding itself.
+    rounded = common if is_riccati(model) else rounded_kernel(model)
+    moved = _key_change(point, model)
+    if not (rounded > common and moved <= LAST_DIGITS * point.bound):
+        return common, True
+    point.attention_error += moved
+    point.drift_error += float(np.sqrt(model.dim)) * moved
+    return rounded, False
 
 
 def _keys(model: GaussianTransformer) -> np.ndarray:

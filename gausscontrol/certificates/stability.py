@@ -15,11 +15,12 @@ import numpy as np
 
 from gausscontrol.certificates.base import Certificate, certified_covariance, finished, guarded
 from gausscontrol.certificates.criteria import CRITERIA
-from gausscontrol.certificates.discrete import divergence
-from gausscontrol.certificates.evidence import supports
+from gausscontrol.certificates.divergence import divergence
+from gausscontrol.certificates.evidence import LOCAL_ADVICE, supports
 from gausscontrol.errors import NotCertified, ParameterError
 from gausscontrol.linalg.symmetric import covariance_matrix, whitening
 from gausscontrol.model.transformer import GaussianTransformer
+from gausscontrol.systems.arguments import choice
 
 __all__ = ["GlobalStability", "certify_global_stability"]
 
@@ -206,8 +207,7 @@ def certify_global_stability(
     (True, 'covariance and mean')
     """
     Sigma = certified_covariance(model, equilibrium)
-    if method not in METHODS:
-        raise ParameterError(f"method: expected one of {', '.join(METHODS)}, found {method!r}")
+    choice(method, "method", METHODS)
     _check_degree(degree)
     if model.dt:
         raise NotCertified(
@@ -215,9 +215,22 @@ def certify_global_stability(
             "overshoot from far away (Theory 4.10); use certify_semiglobal_stability, or "
             "model.replace(dt=0)"
         )
-    if method in CRITERIA:
-        return finished(_certify(model, Sigma, method, degree), rigorous)
-    return _first(model, Sigma, method, degree, rigorous)
+    try:
+        if method in CRITERIA:
+            return finished(_certify(model, Sigma, method, degree), rigorous)
+        return _first(model, Sigma, method, degree, rigorous)
+    except NotCertified as error:
+        _refuse_hope(error, equilibrium)
+        raise
+
+
+def _refuse_hope(error: NotCertified, equilibrium: Any) -> None:
+    """Raise the refusal without the advice to try local stability where that is known to fail."""
+    abscissa = getattr(equilibrium, "covariance_abscissa", -np.inf)
+    if abscissa > 0 and not equilibrium.covariance_is_stable and LOCAL_ADVICE in str(error):
+        known = f"by the linearisation it is unstable, with covariance abscissa {abscissa:.4g}"
+        text = str(error).replace(LOCAL_ADVICE, f"{known} per unit depth")
+        raise NotCertified(text, margin=error.margin) from error
 
 
 def _first(
@@ -268,7 +281,9 @@ def _check_degree(degree: Any) -> None:
     if degree is None:
         return
     if not isinstance(degree, int | np.integer) or degree < 2 or degree % 2:
-        raise ParameterError(f"degree: expected 2, 4, 6, ... or None, found {degree!r}")
+        raise ParameterError(
+            f"degree: expected 2, 4, 6, ... or None, found {degree!r}; V has even degree"
+        )
 
 
 def _optimal_rate(model: GaussianTransformer, method: str) -> float | None:

@@ -1,6 +1,7 @@
 """The command `analyze`: what a layer or a stack does, told, drawn, and judged by --require.
 
-model file -> findings -> report;   regime certified -> exit code 0, otherwise 1
+model file -> findings, with --quick the cheap ones -> report;
+    regime certified -> exit code 0, otherwise 1
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.plots is not None:
         make_folder(options.plots)
-    found = find(options.file, model)
+    # Pictures need a trajectory.
+    followed = not options.quick or options.plots is not None
+    found = find(options.file, model, quick=options.quick, followed=followed)
     if options.plots is not None:
         with working("drawing"):
             picture(found, options.plots)

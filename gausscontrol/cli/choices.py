@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from difflib import get_close_matches
 
 __all__ = [
+    "ALIKE",
     "ACTUATORS",
     "FREE",
     "KINDS",
@@ -49,13 +50,15 @@ ACTUATORS = ("feedforward", "attention", "keys")
 ALIKE = 0.5
 
 
-def nearest(word: str, words: Collection[str]) -> str | None:
+def nearest(word: str, words: Collection[str], alike: float = ALIKE) -> str | None:
     """Return the word that was probably meant, None if none is like it.
 
     Parameters
     ----------
     word : str
     words : collection of str
+    alike : float, optional
+        How alike they must be, from 0 to 1.
 
     Returns
     -------
@@ -66,7 +69,7 @@ def nearest(word: str, words: Collection[str]) -> str | None:
     >>> nearest("analyse", ("analyze", "simulate"))
     'analyze'
     """
-    return next(iter(get_close_matches(word, words, n=1, cutoff=ALIKE)), None)
+    return next(iter(get_close_matches(word, words, n=1, cutoff=alike)), None)
 
 
 def one_of(words: Collection[str]) -> Callable[[str], str]:

@@ -32,6 +32,8 @@ __all__ = ["Findings", "draw", "draw_all", "investigate", "reason", "settle"]
 
 # The linearisation is dense; beyond this many states it is left out.
 LARGEST_ANALYSIS = 1500
+# The same for a quick look: the cost grows with the cube of the states.
+LARGEST_QUICK_ANALYSIS = 350
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Findings:
     file: Path
     model: GaussianTransformer
     classification: Classification
+    quick: bool = False
     analysis: EquilibriumAnalysis | None = None
     no_analysis: str | None = None
     observations: list[Observation] = field(default_factory=list)
@@ -134,7 +137,9 @@ class Findings:
         return self.classification.satisfies(regime)
 
 
-def investigate(file: Path, model: GaussianTransformer) -> Findings:
+def investigate(
+    file: Path, model: GaussianTransformer, *, quick: bool = False, followed: bool = True
+) -> Findings:
     """Find, certify and analyse the equilibria of a model and follow some trajectories.
 
     Parameters
@@ -142,22 +147,29 @@ def investigate(file: Path, model: GaussianTransformer) -> Findings:
     file : Path
         Where the model comes from, for the report.
     model : GaussianTransformer
+    quick : bool, optional
+        Whether to do without semidefinite programmes, the linear analysis of many states, and all
+        trajectories but one.
+    followed : bool, optional
+        Whether trajectories are followed at all.
 
     Returns
     -------
     Findings
     """
     with working("looking for equilibria and certificates") as say:
-        found = settle(file, model)
+        found = settle(file, model, quick=quick)
         if found.point is not None:
-            say("analysing the linearisation")
+            say(f"{found.regime}; analysing the linearisation")
             _analyse(found)
-        say("following trajectories")
-        found.observations = observe(model, found.point, thorough=found.rate is None)
+        if followed:
+            say(f"{found.regime}; following trajectories")
+            thorough = found.rate is None and not quick
+            found.observations = observe(model, found.point, thorough=thorough)
     return found
 
 
-def settle(file: Path, model: GaussianTransformer) -> Findings:
+def settle(file: Path, model: GaussianTransformer, *, quick: bool = False) -> Findings:
     """Find the equilibria of a model, and certify what can be certified.
 
     Parameters
@@ -165,24 +177,28 @@ def settle(file: Path, model: GaussianTransformer) -> Findings:
     file : Path
         Where the model comes from, for the report.
     model : GaussianTransformer
+    quick : bool, optional
+        Whether to do without semidefinite programmes and with a short search.
 
     Returns
     -------
     Findings
         Without linear analysis and observations.
     """
-    return Findings(file, model, classify(model))
+    return Findings(file, model, classify(model, sdp=not quick), quick)
 
 
 def _analyse(found: Findings) -> None:
     dim = found.model.dim
     states = dim + dim * (dim + 1) // 2
+    largest = LARGEST_QUICK_ANALYSIS if found.quick else LARGEST_ANALYSIS
     if found.point.mean is None:
         found.no_analysis = (
             "the mean equation has no solution, so there is no point to linearise at"
         )
-    elif states > LARGEST_ANALYSIS:
-        found.no_analysis = f"the linearisation has {states} states, more than {LARGEST_ANALYSIS}"
+    elif states > largest:
+        limit = f"{largest}{' with --quick' if found.quick else ''}"
+        found.no_analysis = f"the linearisation has {states} states, more than {limit}"
     else:
         found.analysis = analyze(found.model, found.point)
 

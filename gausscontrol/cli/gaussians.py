@@ -3,25 +3,28 @@
     file with covariance (d x d) and, optionally, mean;   s for N(0, s I);   identity for N(0, I)
 
 Files are .npz, .mat or .json, in the formats of model files. The mean is zero unless a file says
-otherwise.
+otherwise. Sigma and mu are other names of the two. What simulate writes, moments along depths t,
+counts as its last one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gausscontrol.errors import GausscontrolError, ParameterError
 from gausscontrol.linalg.arrays import real_array, real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix
-from gausscontrol.model.entries import listed
+from gausscontrol.model.entries import Entry, listed
 from gausscontrol.model.formats import FORMATS, read_entries
 
 __all__ = ["read_gaussian", "read_gaussian_file"]
 
 NAMES = ("mean", "covariance")
+OTHER_NAMES = {"mu": "mean", "Sigma": "covariance"}
 # How to obtain a sound file of each format.
 AGAIN = {
     ".npz": "write it with numpy.savez(file, mean=mean, covariance=covariance)",
@@ -96,8 +99,8 @@ def read_gaussian_file(path: Path, dim: int | None = None) -> tuple[np.ndarray, 
     try:
         with path.open("rb") as stream:
             form = replace(FORMATS[suffix], again=AGAIN[suffix])
-            entries = read_entries(stream, form, NAMES, "")
-        found = {entry.name: entry for entry in entries if entry.name in NAMES}
+            entries = read_entries(stream, form, (*NAMES, *OTHER_NAMES), "")
+        found = _named(entries)
         for entry in found.values():
             if entry.refusal is not None:
                 raise ParameterError(f"{entry.name}: found {entry.refusal}; {entry.advice}")
@@ -107,11 +110,37 @@ def read_gaussian_file(path: Path, dim: int | None = None) -> tuple[np.ndarray, 
                 f"expected covariance ({size}) and, optionally, mean, found "
                 f"{listed(entry.name for entry in entries) or 'nothing'}; {form.again}"
             )
-        covariance = covariance_matrix(found["covariance"].value, "covariance", dim)
-        if "mean" not in found:
+        values = {name: entry.value for name, entry in found.items()}
+        if any(entry.name == "t" for entry in entries):
+            values = _last(values)
+        covariance = covariance_matrix(values["covariance"], found["covariance"].name, dim)
+        if "mean" not in values:
             return np.zeros(len(covariance)), covariance
         # MATLAB has no vectors, only rows and columns.
-        mean = real_array(found["mean"].value, "mean").reshape(-1)
+        mean = real_array(values["mean"], found["mean"].name).reshape(-1)
         return real_vector(mean, "mean", len(covariance)), covariance
     except GausscontrolError as error:
         raise type(error)(f"{path}: {error}") from error
+
+
+def _named(entries: list[Entry]) -> dict[str, Entry]:
+    """Return the entries that matter, by what they are."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        name = OTHER_NAMES.get(entry.name, entry.name)
+        if name not in NAMES:
+            continue
+        if name in found:
+            raise ParameterError(
+                f"{name}: expected one value, found {found[name].name} and {entry.name}; keep one"
+            )
+        found[name] = entry
+    return found
+
+
+def _last(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the moments at the last depth of a trajectory, whose axis of depth is the last."""
+    covariance = real_array(values["covariance"], "covariance")
+    if covariance.ndim != 3:
+        return values
+    return {name: real_array(value, name)[..., -1] for name, value in values.items()}

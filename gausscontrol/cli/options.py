@@ -84,6 +84,11 @@ def _analyze(command: Parser) -> None:
     add("file", metavar="FILE", type=Path, help="model file")
     _add_plots(command, PICTURES)
     add(
+        "--quick",
+        action="store_true",
+        help="certificates without semidefinite programmes, short searches, no trajectories",
+    )
+    add(
         "--require",
         metavar="REGIME",
         type=one_of(REQUIRABLE),

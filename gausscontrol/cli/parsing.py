@@ -16,12 +16,16 @@ from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import Any, NoReturn
 
-from gausscontrol.cli.choices import MODEL_FILES, nearest
+from gausscontrol.cli.choices import ALIKE, MODEL_FILES, nearest
 
 __all__ = ["Parser", "UsageError"]
 
+# How argparse begins to say that places are empty.
+MISSING = "the following arguments are required: "
 # How many values an option takes.
 NONE, ONE, SEVERAL = 0, 1, float("inf")
+# How alike an unknown option must be to one that there is, without the dashes.
+STRICT = 0.6
 
 
 class UsageError(Exception):
@@ -102,6 +106,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with a message."""
+        missing = message.removeprefix(MISSING)
+        if missing != message:
+            empty = len(missing.split(", ")) == len(self._places)
+            found = "none" if empty else f"no {missing}"
+            message = f"expected {' '.join(self._places)}, found {found}"
         stop = " See" if message.endswith("?") else "; see"
         raise UsageError(f"{message.removeprefix('argument ')}{stop} {self.prog} --help")
 
@@ -155,11 +164,14 @@ class Parser(argparse.ArgumentParser):
         owners = [word for word, command in self._commands.items() if name in command._values]
         if owners:
             self.error(f"{name} is an option of {', '.join(owners)}; write it after the command")
-        self.error(f"unknown option {name}{_advice(name, self._values)}")
+        self.error(f"unknown option {name}{_advice(name, self._values, STRICT)}")
 
 
-def _advice(word: str, words: Collection[str]) -> str:
-    close = nearest(word, words)
+def _advice(word: str, words: Collection[str], alike: float = ALIKE) -> str:
+    # The dashes that options share say nothing of what was meant.
+    plain = {other.lstrip("-"): other for other in words if other.startswith("--")} or words
+    close = nearest(word.lstrip("-"), plain, alike)
+    close = plain[close] if isinstance(plain, dict) and close is not None else close
     return "" if close is None else f"; did you mean {close}?"
 
 

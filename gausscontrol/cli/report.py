@@ -52,7 +52,7 @@ def in_words(found: Findings) -> str:
         _equilibrium_words(found),
         _other_words(found),
         _certificate_words(found),
-        observed_words(found.observations),
+        observed_words(found.observations) if found.observations else [],
         _analysis_words(found),
         plot_words(found),
     ]
@@ -124,7 +124,7 @@ def layer_json(found: Findings) -> dict[str, Any]:
 def _heading(found: Findings) -> list[str]:
     model = found.model
     heads = f"{model.n_heads} head{'s' if model.n_heads > 1 else ''}"
-    depth = f"layers of depth {model.dt:g}" if model.dt else "continuous depth"
+    depth = f"layers of depth dt = {model.dt:g}, from the file" if model.dt else "continuous depth"
     return [f"{found.title}: d = {model.dim}, {heads}, {depth} ({found.file})"]
 
 
@@ -203,6 +203,8 @@ def _certificate_words(found: Findings) -> list[str]:
         lines.append("Estimated, not certified: covariances tend to a singular limit.")
     for regime, error in found.refused.items():
         lines.append(f"Not certified as {regime}{_which_set(regime)}: {reason(error)}.")
+    if found.quick:
+        lines.append("A quick look: without --quick more is tried.")
     return lines
 
 

@@ -34,7 +34,7 @@ from gausscontrol.model.files import load_model
 from gausscontrol.model.formats import FORMATS
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.systems.iosys import covariance_label
+from gausscontrol.systems.labels import covariance_label
 from gausscontrol.systems.response import MomentResponse
 
 __all__ = ["Run", "run", "simulate"]
@@ -42,6 +42,8 @@ __all__ = ["Run", "run", "simulate"]
 POINTS = 201
 # Of the table in the report.
 ROWS = 6
+# A stack of so few layers that the table shows each end.
+FEW = 12
 # Depths this close to a boundary between layers, relative to a layer, lie on it.
 WHOLE = 1e-6
 
@@ -155,7 +157,9 @@ def _grid(
     if isinstance(model, LayerStack):
         return _stack_grid(model, depth, points)
     if depth is None:
-        raise ParameterError("--depth: expected one for a single layer, found none; give it")
+        raise ParameterError(
+            "--depth: expected how deep a single layer acts, found none; add for example --depth 10"
+        )
     count = points or POINTS
     if not model.dt:
         return np.linspace(0, depth, count)
@@ -289,7 +293,8 @@ def _span(response: MomentResponse) -> str:
 
 def _table_of(response: MomentResponse) -> list[str]:
     rows = [("depth", "|mu| [x]", "tr Sigma [x]^2", "eigenvalues of Sigma [x]^2")]
-    for n in np.unique(np.linspace(0, response.t.size - 1, ROWS).round().astype(int)):
+    shown = response.t.size if response.t.size <= FEW else ROWS
+    for n in np.unique(np.linspace(0, response.t.size - 1, shown).round().astype(int)):
         values = np.maximum(np.linalg.eigvalsh(response.covariance[:, :, n]), 0.0)
         figures = response.t[n], np.linalg.norm(response.mean[:, n]), values.sum()
         extremes = f"{values[0]:.4g} to {values[-1]:.4g}"
@@ -299,6 +304,9 @@ def _table_of(response: MomentResponse) -> list[str]:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         lines.append(f"  {'  '.join(cells)}".rstrip())
+    left = response.t.size - shown
+    if left:
+        lines.append(f"  ... and {left} depths between these; --output writes all")
     return lines
 
 

@@ -88,7 +88,9 @@ class StackFindings:
         return f"layer {failing[0]}{more}: {first.why_not(regime)}"
 
 
-def investigate_stack(file: Path, stack: LayerStack) -> StackFindings:
+def investigate_stack(
+    file: Path, stack: LayerStack, *, quick: bool = False, followed: bool = True
+) -> StackFindings:
     """Find and certify what each layer tends to, and follow a trajectory through all of them.
 
     Parameters
@@ -96,6 +98,10 @@ def investigate_stack(file: Path, stack: LayerStack) -> StackFindings:
     file : Path
         Where the stack comes from, for the report.
     stack : LayerStack
+    quick : bool, optional
+        Whether to do without semidefinite programmes and with short searches.
+    followed : bool, optional
+        No matter: a stack is as deep as it is, so its trajectory is followed in any case.
 
     Returns
     -------
@@ -106,7 +112,7 @@ def investigate_stack(file: Path, stack: LayerStack) -> StackFindings:
         for i, layer in enumerate(stack):
             say(f"looking for equilibria and certificates, layer {i + 1} of {len(stack)}")
             if layer not in known:
-                known[layer] = settle(file, layer)
+                known[layer] = settle(file, layer, quick=quick)
         layers = [known[layer] for layer in stack]
         where, start = natural_start(stack[0], layers[0].point)
         if layers[0].equilibrium is not None:
@@ -153,7 +159,7 @@ def stack_in_words(found: StackFindings) -> str:
     """
     stack = found.stack
     heading = (
-        f"{found.title}: stack of {len(stack)} layers, d = {stack.dim}, depth {stack.depth:.6g} "
+        f"{_named(found.title, len(stack))}, d = {stack.dim}, depth {stack.depth:.6g} "
         f"({found.file})"
     )
     seen = observed_words(found.observations)
@@ -162,6 +168,11 @@ def stack_in_words(found: StackFindings) -> str:
     seen.append(f"    gausscontrol simulate {found.file} --initial START")
     parts = [[heading], _table(found), seen, plot_words(found)]
     return "\n\n".join("\n".join(wrapped(lines)) for lines in parts if lines)
+
+
+def _named(title: str, layers: int) -> str:
+    many = "1 layer" if layers == 1 else f"{layers} layers"
+    return f"{title}: {many}" if "stack" in title.lower() else f"{title}: stack of {many}"
 
 
 def _shortened(traces: list[float | None]) -> str:

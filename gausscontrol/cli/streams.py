@@ -31,6 +31,8 @@ def one_line(error: Any) -> str:
 
 def emit(text: str) -> None:
     """Write a report to standard output, where it cannot be encoded with escapes."""
+    if sys.stdout is None:
+        raise OSError("standard output is closed; send it to a file or a pipe")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = text.encode(encoding, "backslashreplace").decode(encoding)
     try:

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from gausscontrol.errors import ParameterError, ShapeError
 
 __all__ = [
+    "EXTREME",
+    "check_scale",
     "real_array",
     "real_matrix",
     "real_vector",
@@ -20,6 +22,8 @@ __all__ = [
 ]
 
 SYMMETRY_TOLERANCE = 1e-8
+# Norms beyond this or below its inverse overflow or vanish when they are squared and multiplied.
+EXTREME = 1e100
 
 
 def real_array(value: ArrayLike, name: str) -> np.ndarray:
@@ -55,7 +59,14 @@ def real_array(value: ArrayLike, name: str) -> np.ndarray:
             array.dtype.kind, f"entries of type {array.dtype}"
         )
         raise ParameterError(f"{name}: expected real numbers, found {found}; pass a float array")
-    array = np.array(array, dtype=float)
+    hidden = np.ma.getmaskarray(value) if isinstance(value, np.ma.MaskedArray) else None
+    if hidden is not None and hidden.any():
+        raise ParameterError(
+            f"{name}: expected every entry, found {int(hidden.sum())} of {array.size} masked; "
+            "fill or remove them first"
+        )
+    with np.errstate(over="ignore"):  # what no float holds becomes infinite, and is refused
+        array = np.array(array, dtype=float)
     if not np.isfinite(array).all():
         count = int(np.size(array) - np.isfinite(array).sum())
         raise ParameterError(
@@ -63,6 +74,28 @@ def real_array(value: ArrayLike, name: str) -> np.ndarray:
             "entries; remove or replace them first"
         )
     return array
+
+
+def check_scale(array: np.ndarray, name: str) -> None:
+    """Refuse a matrix whose norm is so large or small that its squares overflow or vanish.
+
+    Parameters
+    ----------
+    array : ndarray
+    name : str
+        The argument's name, for the message.
+
+    Raises
+    ------
+    ParameterError
+        If the largest entry is beyond 1e100, or below 1e-100 and not zero.
+    """
+    largest = np.abs(array).max(initial=0.0)
+    if largest and not 1 / EXTREME <= largest <= EXTREME:
+        raise ParameterError(
+            f"{name}: expected entries between {1 / EXTREME:g} and {EXTREME:g} in size, or zeros, "
+            f"found up to {largest:.3g}; measure tokens and depth in other units"
+        )
 
 
 def real_matrix(

@@ -1,8 +1,8 @@
 """The Bures-Wasserstein geometry of covariances, singular ones included (Theory 6b).
 
-    W2(P, Q)^2 = min over orthogonal Q of |L1 Q - L0|_F^2,     P = L0 L0^T,  Q = L1 L1^T
+    W2(P, Q)^2 = min over orthogonal U of |L1 U - L0|_F^2,     P = L0 L0^T,  Q = L1 L1^T
 
-The best Q makes L0^T L1 Q symmetric positive semidefinite (Procrustes). Everything here is
+The best U makes L0^T L1 U symmetric positive semidefinite (Procrustes). Everything here is
 computed from factors: no matrix is inverted, no root of a nearly singular product is taken, and a
 small distance is a norm of small differences rather than a difference of large traces.
 """
@@ -28,6 +28,7 @@ __all__ = [
     "align",
     "bures_wasserstein",
     "equilibrated_factor",
+    "moment_pair",
     "optimal_transport_map",
     "ranked_factor",
     "read_covariance",
@@ -39,8 +40,124 @@ __all__ = [
 ROUNDING = 8
 
 
+def bures_wasserstein(P: ArrayLike | tuple, Q: ArrayLike | tuple) -> float:
+    """Compute the Wasserstein distance W2 of two Gaussians.
+
+    W2^2 = |m1 - m0|^2 + tr(P + Q - 2 (P^(1/2) Q P^(1/2))^(1/2)), the least mean square distance
+    over which tokens must be moved to turn N(m0, P) into N(m1, Q).
+
+    Parameters
+    ----------
+    P, Q : (d, d) array_like or tuple
+        Covariances [x]^2, or pairs (mean [x], covariance [x]^2); both of one kind.
+
+    Returns
+    -------
+    float
+        The distance, not its square; exactly 0 for equal inputs. [x]
+
+    Raises
+    ------
+    ParameterError
+        If a matrix is no covariance, or one argument has a mean and the other has none.
+    ShapeError
+        If the dimensions differ.
+
+    Notes
+    -----
+    Theory 6b. Singular covariances are welcome: the distance is |L1 U - L0|_F with factors aligned
+    by Procrustes, so nothing is inverted. Eigenvalues that are rounding count as zero; their roots,
+    of 1e-8, would otherwise be the distance between two roundings of one singular matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> print(gct.bures_wasserstein(([0.0], [[1.0]]), ([10.0], [[1.0]])))
+    10.0
+    >>> print(gct.bures_wasserstein(np.diag([4.0, 0.0]), np.diag([1.0, 0.0])))
+    1.0
+    """
+    mean0, S0 = read_pair(P, "P")
+    mean1, S1 = read_pair(Q, "Q")
+    if (mean0 is None) != (mean1 is None):
+        found = "one covariance and one pair (mean, covariance)"
+        raise ParameterError(f"Q: expected the same kind as P, found {found}; pass both as pairs")
+    if len(S0) != len(S1):
+        raise ShapeError(
+            f"Q: expected dimension {len(S0)} as in P, found {len(S1)}; "
+            "compare Gaussians of one space"
+        )
+    shift = 0.0 if mean0 is None else float(np.linalg.norm(mean1 - mean0))
+    return float(np.hypot(shift, _covariance_distance(S0, S1)))
+
+
+def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
+    """Return the matrix that carries N(0, S0) to N(0, S1) cheapest.
+
+    T S0 T^T = S1 with E |T x - x|^2 = W2^2. For S0 > 0 it is the symmetric matrix
+    S0^(-1/2) (S0^(1/2) S1 S0^(1/2))^(1/2) S0^(-1/2).
+
+    Parameters
+    ----------
+    S0, S1 : (d, d) array_like
+        Covariances; the rank of S1 is at most that of S0. [x]^2
+
+    Returns
+    -------
+    (d, d) ndarray
+        For singular S0, zero on the complement of its range, where there are no tokens.
+
+    Raises
+    ------
+    ParameterError
+        If a matrix is no covariance.
+    ShapeError
+        If the dimensions differ.
+    UnreachableError
+        If S1 has the higher rank: no map raises a rank.
+
+    Notes
+    -----
+    Theory 6b, 6f: T = L1 U L0^+, with factors of full column rank aligned by Procrustes. It is
+    symmetric where S0 > 0 and where both ranges are the same; between different ranges a
+    symmetric T need not exist. Ranks count eigenvalues of the correlation matrix above 1e-13 of
+    the largest, whatever the units of the coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gausscontrol as gct
+    >>> print(gct.optimal_transport_map([[1.0]], [[4.0]]))
+    [[2.]]
+    >>> T = gct.optimal_transport_map(np.diag([4.0, 1.0, 0.0]), np.diag([1.0, 4.0, 0.0]))
+    >>> bool(np.allclose(T, np.diag([0.5, 2.0, 0.0])))
+    True
+    """
+    for name, value in (("S0", S0), ("S1", S1)):
+        if _is_pair(value):
+            raise ShapeError(
+                f"{name}: expected a covariance (d x d), found a pair; the map of the deviations "
+                "does not depend on means, so pass the covariances alone"
+            )
+    start = read_covariance(S0, "S0")
+    goal = read_covariance(S1, "S1", len(start))
+    L0, L1 = ranked_factor(start), ranked_factor(goal)
+    if L0.shape[1] < L1.shape[1]:
+        raise UnreachableError(
+            f"S1: expected rank at most {L0.shape[1]}, that of S0, found rank {L1.shape[1]}; no "
+            "map raises a rank, so swap the arguments or add covariance to S0"
+        )
+    if L0.shape[1] == len(start):
+        # Rows of L0 in units of their own, so that the inverse is as accurate as L0.
+        scale = np.linalg.norm(L0, axis=1)
+        transport = np.linalg.solve((L0 / scale[:, None]).T, align(L0, L1).T).T / scale
+        return _symmetric_part(transport, np.linalg.norm(L1, axis=1)[:, None] / scale)
+    return align(L0, L1) @ np.linalg.pinv(L0, rcond=0)
+
+
 def align(L0: np.ndarray, L1: np.ndarray) -> np.ndarray:
-    """Return L1 Q, as near to L0 as an orthogonal Q can bring it.
+    """Return L1 U, as near to L0 as an orthogonal U can bring it.
 
     Parameters
     ----------
@@ -52,13 +169,13 @@ def align(L0: np.ndarray, L1: np.ndarray) -> np.ndarray:
     Returns
     -------
     (d, r) ndarray
-        L0^T L1 Q is symmetric positive semidefinite.
+        L0^T L1 U is symmetric positive semidefinite.
     """
     missing = L0.shape[1] - L1.shape[1]
     if missing:
         L1 = np.hstack([L1, np.zeros((len(L1), missing))])
-    U, _, Wt = np.linalg.svd(L0.T @ L1)
-    return L1 @ (Wt.T @ U.T)
+    left, _, right = np.linalg.svd(L0.T @ L1)
+    return L1 @ (right.T @ left.T)
 
 
 def equilibrated_factor(covariance: np.ndarray) -> np.ndarray:
@@ -84,23 +201,6 @@ def equilibrated_factor(covariance: np.ndarray) -> np.ndarray:
     scale, values, vectors = _equilibrated(covariance)
     keep = values > ROUNDING * len(values) * np.finfo(float).eps * values[-1]
     return scale[:, None] * vectors[:, keep] * np.sqrt(values[keep])
-
-
-def _equilibrated(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return standard deviations, and eigenvalues and vectors of the correlation matrix."""
-    scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    safe = np.where(scale > 0, scale, np.inf)
-    return scale, *np.linalg.eigh(covariance / safe[:, None] / safe)
-
-
-def _counted(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a scale of the coordinates and the spectrum by which the rank counts."""
-    scale, values, vectors = _equilibrated(covariance)
-    if values[0] < -PSD_TOLERANCE * values[-1]:
-        # No covariance has such correlations: some variances are nothing but rounding.
-        scale = np.ones(len(values))
-        values, vectors = np.linalg.eigh(covariance)
-    return scale, np.maximum(values, 0.0), vectors
 
 
 def relative_spectrum(covariance: np.ndarray) -> np.ndarray:
@@ -151,136 +251,34 @@ def ranked_factor(covariance: np.ndarray, rank: int | None = None) -> np.ndarray
     return (scale[:, None] * vectors[:, keep] * np.sqrt(values[keep]))[:, ::-1]
 
 
-def bures_wasserstein(P: ArrayLike | tuple, Q: ArrayLike | tuple) -> float:
-    """Compute the Wasserstein distance W2 of two Gaussians.
-
-    W2^2 = |m1 - m0|^2 + tr(P + Q - 2 (P^(1/2) Q P^(1/2))^(1/2)), the least mean square distance
-    over which tokens must be moved to turn N(m0, P) into N(m1, Q).
+def moment_pair(value: Any, name: str) -> Any:
+    """Return (mean, covariance) of what has both as attributes, anything else as it is.
 
     Parameters
     ----------
-    P, Q : (d, d) array_like or tuple
-        Covariances [x]^2, or pairs (mean [x], covariance [x]^2); both of one kind.
+    value : object
+        What the user passed; an `Equilibrium`, for one.
+    name : str
+        The argument's name, for the message.
 
     Returns
     -------
-    float
-        The distance, not its square; exactly 0 for equal inputs. [x]
+    tuple or object
 
     Raises
     ------
     ParameterError
-        If a matrix is no covariance, or one argument has a mean and the other has none.
-    ShapeError
-        If the dimensions differ.
-
-    Notes
-    -----
-    Theory 6b. Singular covariances are welcome: the distance is |L1 Q - L0|_F with factors aligned
-    by Procrustes, so nothing is inverted. Eigenvalues that are rounding count as zero; their roots,
-    of 1e-8, would otherwise be the distance between two roundings of one singular matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import gausscontrol as gct
-    >>> print(gct.bures_wasserstein(([0.0], [[1.0]]), ([10.0], [[1.0]])))
-    10.0
-    >>> print(gct.bures_wasserstein(np.diag([4.0, 0.0]), np.diag([1.0, 0.0])))
-    1.0
+        If its mean is None, as that of an equilibrium whose mean equation has no solution.
     """
-    mean0, S0 = read_pair(P, "P")
-    mean1, S1 = read_pair(Q, "Q")
-    if (mean0 is None) != (mean1 is None):
-        found = "one covariance and one pair (mean, covariance)"
-        raise ParameterError(f"Q: expected the same kind as P, found {found}; pass both as pairs")
-    if len(S0) != len(S1):
-        raise ShapeError(
-            f"Q: expected dimension {len(S0)} as in P, found {len(S1)}; "
-            "compare Gaussians of one space"
+    # An array has a method called mean, and no covariance.
+    if not (hasattr(value, "mean") and hasattr(value, "covariance")):
+        return value
+    if value.mean is None:
+        raise ParameterError(
+            f"{name} mean: expected d numbers, found None, since the mean has no equilibrium; "
+            "pass (mean, covariance)"
         )
-    shift = 0.0 if mean0 is None else float(np.linalg.norm(mean1 - mean0))
-    return float(np.hypot(shift, _covariance_distance(S0, S1)))
-
-
-def _covariance_distance(S0: np.ndarray, S1: np.ndarray) -> float:
-    if np.array_equal(S0, S1):
-        return 0.0
-    L0, L1 = equilibrated_factor(S0), equilibrated_factor(S1)
-    if L0.shape[1] < L1.shape[1]:
-        L0, L1 = L1, L0
-    return float(np.linalg.norm(align(L0, L1) - L0))
-
-
-def optimal_transport_map(S0: ArrayLike, S1: ArrayLike) -> np.ndarray:
-    """Return the matrix that carries N(0, S0) to N(0, S1) cheapest.
-
-    T S0 T^T = S1 with E |T x - x|^2 = W2^2. For S0 > 0 it is the symmetric matrix
-    S0^(-1/2) (S0^(1/2) S1 S0^(1/2))^(1/2) S0^(-1/2).
-
-    Parameters
-    ----------
-    S0, S1 : (d, d) array_like
-        Covariances; the rank of S1 is at most that of S0. [x]^2
-
-    Returns
-    -------
-    (d, d) ndarray
-        For singular S0, zero on the complement of its range, where there are no tokens.
-
-    Raises
-    ------
-    ParameterError
-        If a matrix is no covariance.
-    ShapeError
-        If the dimensions differ.
-    UnreachableError
-        If S1 has the higher rank: no map raises a rank.
-
-    Notes
-    -----
-    Theory 6b, 6f: T = L1 Q L0^+, with factors of full column rank aligned by Procrustes. It is
-    symmetric where S0 > 0 and where both ranges are the same; between different ranges a
-    symmetric T need not exist. Ranks count eigenvalues of the correlation matrix above 1e-13 of
-    the largest, whatever the units of the coordinates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import gausscontrol as gct
-    >>> print(gct.optimal_transport_map([[1.0]], [[4.0]]))
-    [[2.]]
-    >>> T = gct.optimal_transport_map(np.diag([4.0, 1.0, 0.0]), np.diag([1.0, 4.0, 0.0]))
-    >>> bool(np.allclose(T, np.diag([0.5, 2.0, 0.0])))
-    True
-    """
-    for name, value in (("S0", S0), ("S1", S1)):
-        if _is_pair(value):
-            raise ShapeError(
-                f"{name}: expected a covariance (d x d), found a pair; the map of the deviations "
-                "does not depend on means, so pass the covariances alone"
-            )
-    start = read_covariance(S0, "S0")
-    goal = read_covariance(S1, "S1", len(start))
-    L0, L1 = ranked_factor(start), ranked_factor(goal)
-    if L0.shape[1] < L1.shape[1]:
-        raise UnreachableError(
-            f"S1: expected rank at most {L0.shape[1]}, that of S0, found rank {L1.shape[1]}; no "
-            "map raises a rank, so swap the arguments or add covariance to S0"
-        )
-    if L0.shape[1] == len(start):
-        # Rows of L0 in units of their own, so that the inverse is as accurate as L0.
-        scale = np.linalg.norm(L0, axis=1)
-        transport = np.linalg.solve((L0 / scale[:, None]).T, align(L0, L1).T).T / scale
-        return _symmetric_part(transport, np.linalg.norm(L1, axis=1)[:, None] / scale)
-    return align(L0, L1) @ np.linalg.pinv(L0, rcond=0)
-
-
-def _symmetric_part(X: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Return the mean of X and X^T, the entry of the smaller error counting for more."""
-    total = error + error.T
-    weight = np.where(total > 0, error.T / np.where(total > 0, total, 1.0), 0.5)
-    return weight * X + (weight * X).T
+    return value.mean, value.covariance
 
 
 def read_pair(
@@ -290,7 +288,7 @@ def read_pair(
 
     Parameters
     ----------
-    value : (d, d) array_like or tuple
+    value : (d, d) array_like, tuple, or an object with mean and covariance
         What the user passed.
     name : str
         The argument's name, for the message.
@@ -309,6 +307,7 @@ def read_pair(
     ShapeError, ParameterError
         If a shape is wrong or the covariance is none.
     """
+    value = moment_pair(value, name)
     if not _is_pair(value):
         return None, read_covariance(value, name, dim)
     mean, covariance = value
@@ -351,6 +350,39 @@ def read_covariance(value: ArrayLike, name: str, dim: int | None = None) -> np.n
         return clipped
     correlation = symmetrise(vectors * np.maximum(values, 0.0) @ vectors.T)
     return scale[:, None] * correlation * scale
+
+
+def _covariance_distance(S0: np.ndarray, S1: np.ndarray) -> float:
+    if np.array_equal(S0, S1):
+        return 0.0
+    L0, L1 = equilibrated_factor(S0), equilibrated_factor(S1)
+    if L0.shape[1] < L1.shape[1]:
+        L0, L1 = L1, L0
+    return float(np.linalg.norm(align(L0, L1) - L0))
+
+
+def _symmetric_part(X: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Return the mean of X and X^T, the entry of the smaller error counting for more."""
+    total = error + error.T
+    weight = np.where(total > 0, error.T / np.where(total > 0, total, 1.0), 0.5)
+    return weight * X + (weight * X).T
+
+
+def _equilibrated(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return standard deviations, and eigenvalues and vectors of the correlation matrix."""
+    scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    safe = np.where(scale > 0, scale, np.inf)
+    return scale, *np.linalg.eigh(covariance / safe[:, None] / safe)
+
+
+def _counted(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a scale of the coordinates and the spectrum by which the rank counts."""
+    scale, values, vectors = _equilibrated(covariance)
+    if values[0] < -PSD_TOLERANCE * values[-1]:
+        # No covariance has such correlations: some variances are nothing but rounding.
+        scale = np.ones(len(values))
+        values, vectors = np.linalg.eigh(covariance)
+    return scale, np.maximum(values, 0.0), vectors
 
 
 def _is_pair(value: Any) -> bool:

@@ -245,7 +245,7 @@ def bernoulli(A: ArrayLike, G: ArrayLike, *, method: str = "slycot") -> MatrixEq
     return MatrixEquationSolution(S, residual, inverse.separation, method, BERNOULLI)
 
 
-# For inner loops: no validation of the arguments, plain arrays out
+# -- for inner loops: no validation of the arguments, plain arrays out -----------------------------
 
 
 def solve_lyapunov(A: np.ndarray, Q: np.ndarray) -> np.ndarray:
@@ -285,7 +285,7 @@ def solve_newton_lyapunov(V: np.ndarray, C: np.ndarray, R: np.ndarray) -> np.nda
     return unscaled(NEWTON, (E + E.T) / 2, r - v - c)
 
 
-# Shared
+# -- shared ----------------------------------------------------------------------------------------
 
 
 def known_method(method: str) -> str:

@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +33,6 @@ else:
 __all__ = [
     "Program",
     "Solution",
-    "block_solution",
     "bordered",
     "check_solver",
     "constant",
@@ -43,9 +41,9 @@ __all__ = [
     "linear_image",
     "nuclear_norm",
     "spectral_norm",
+    "stacked",
     "sum_squares",
     "svec",
-    "symmetric_basis",
     "trace",
 ]
 
@@ -121,7 +119,7 @@ class Program:
         self._constraints: list[cp.Constraint] = []
         self._strict: list[tuple[cp.Expression, float]] = []
         self._weak: list[cp.Constraint] = []
-        self._objective: cp.Minimize | cp.Maximize | None = None
+        self._posed: tuple[Any, Any, int] | None = None  # what `problem` was made of
 
     def symmetric(self, size: int, name: str | None = None) -> cp.Variable:
         """Return a symmetric matrix variable."""
@@ -234,15 +232,15 @@ class Program:
 
     def _pose(self, minimise: Any, maximise: Any) -> None:
         """Build the cvxpy problem unless the last one was the same."""
-        asked = maximise if maximise is not None else minimise
-        known = getattr(self._objective, "asked", None)
-        if self.problem is not None and known is asked and self._size == len(self._constraints):
-            return
-        sense = cp.Maximize if maximise is not None else cp.Minimize
-        self._objective = sense(asked if asked is not None else 0)
-        self._objective.asked = asked
-        self._size = len(self._constraints)
-        self.problem = cp.Problem(self._objective, self._constraints)
+        sense = cp.Minimize if maximise is None else cp.Maximize
+        asked = minimise if maximise is None else maximise
+        count = len(self._constraints)
+        if self._posed is not None:
+            known_sense, known, known_count = self._posed
+            if known_sense is sense and known is asked and known_count == count:
+                return
+        self._posed = sense, asked, count
+        self.problem = cp.Problem(sense(0 if asked is None else asked), self._constraints)
 
     def _order(self) -> Sequence[str]:
         blocks = [c.args[0].shape[0] for c in self._constraints if isinstance(c, cp.PSD)]
@@ -251,39 +249,43 @@ class Program:
 
     def _attempt(self, solver: str, verbose: bool, options: dict[str, Any]) -> Solution:
         started = time.perf_counter()
-        problem = self.problem
         try:
             with warnings.catch_warnings():
                 # Inaccurate points are judged by their values, below.
                 warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-                problem.solve(solver=solver, verbose=verbose, **options)
+                self.problem.solve(solver=solver, verbose=verbose, **options)
         except (cp.SolverError, ValueError, ArithmeticError) as error:
             raise self._error("failed", solver, f"it stopped: {error}") from error
-        status = problem.status
+        values = self._point(solver)
+        margin, defect = self._checked(solver, values)
+        seconds, value = time.perf_counter() - started, float(self.problem.value)
+        return Solution(self.problem.status, value, solver, seconds, margin, defect, values)
+
+    def _point(self, solver: str) -> dict[int, np.ndarray]:
+        """Return the values of the variables, refusing what is no point."""
+        status, variables = self.problem.status, self.problem.variables()
         if status in INFEASIBLE:
             raise self._error("infeasible", solver, "no point meets the constraints")
         if status in UNBOUNDED:
             raise self._error("unbounded", solver, "the objective has no bound")
-        variables = problem.variables()
         if status not in USABLE or any(v.value is None for v in variables):
             raise self._error("failed", solver, f"it returned status {status!r} without a point")
         values = {v.id: _value(v) for v in variables}
         if not all(np.isfinite(value).all() for value in values.values()):
             raise self._error("failed", solver, "it returned numbers that are not finite")
-        margin, defect = self._margin(), self._defect()
+        return values
+
+    def _checked(self, solver: str, values: dict[int, np.ndarray]) -> tuple[float, float]:
+        """Return margin and defect, refusing a point that does not keep its constraints."""
+        status, margin, defect = self.problem.status, self._margin(), self._defect()
         if margin < KEPT:
-            raise self._error(
-                "refused",
-                solver,
-                f"it says {status!r}, but a strict inequality keeps {margin:.3g} of its margin",
-            )
+            found = f"a strict inequality keeps {margin:.3g} of its margin"
+            raise self._error("refused", solver, f"it says {status!r}, but {found}")
         size = 1 + max((np.abs(value).max(initial=0.0) for value in values.values()), default=0.0)
         if defect > EQUALITY_TOLERANCE * size:
-            found = f"it says {status!r}, but a constraint is violated by {defect:.3g}"
-            raise self._error("refused", solver, found)
-        seconds = time.perf_counter() - started
-        value = float(problem.value)
-        return Solution(status, value, solver, seconds, margin, defect, values)
+            found = f"a constraint is violated by {defect:.3g}"
+            raise self._error("refused", solver, f"it says {status!r}, but {found}")
+        return margin, defect
 
     def _margin(self) -> float:
         shares = [_lowest(F.value) / margin for F, margin in self._strict]
@@ -312,10 +314,6 @@ class Program:
         if not entries.size:
             return "no data"
         return f"data from {entries.min():.1e} to {entries.max():.1e}"
-
-
-def _counted(number: int, one: str, more: str) -> str:
-    return f"{number or 'no'} {one if number == 1 else more}"
 
 
 def check_solver(name: Any) -> str:
@@ -350,12 +348,6 @@ def check_solver(name: Any) -> str:
             "name another"
         )
     return found
-
-
-def _solves_semidefinite(solver: str) -> bool:
-    conic = cp.reductions.solvers.defines.SOLVER_MAP_CONIC.get(solver)
-    # Some take the whole matrix (PSD), some its triangle (SvecPSD).
-    return conic is not None and any("PSD" in c.__name__ for c in conic.SUPPORTED_CONSTRAINTS)
 
 
 def trace(expression: cp.Expression) -> cp.Expression:
@@ -399,6 +391,18 @@ def linear_image(operator: Any, expression: cp.Expression, shape: tuple[int, ...
     return cp.reshape(operator @ cp.vec(expression, order="C"), shape, order="C")
 
 
+def stacked(expressions: Sequence[cp.Expression]) -> cp.Expression:
+    """Return vectors one after the other."""
+    return cp.hstack(expressions)
+
+
+def svec(expression: cp.Expression) -> cp.Expression:
+    """Return svec X of a symmetric expression: <svec X, svec Y> = tr X Y."""
+    index = vech_index(expression.shape[0])
+    picked = cp.vec(expression, order="C")[index.low]
+    return cp.multiply(index.weight, picked)
+
+
 def equality_rows(
     constraints: Iterable[cp.Constraint], variables: Sequence[cp.Variable]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -427,63 +431,10 @@ def equality_rows(
     return np.vstack(rows), np.concatenate(values)
 
 
-# minimise c^T x  subject to  A x = b,  x = (svec X_1, svec X_2, ...),  X_k >= 0
-def block_solution(
-    matrix: Any, target: np.ndarray, cost: np.ndarray, sizes: Sequence[int]
-) -> np.ndarray:
-    """Solve a programme in semidefinite blocks with equalities on their svecs.
-
-    Parameters
-    ----------
-    matrix : (m, N) sparse array
-        A.
-    target : (m,) ndarray
-        b.
-    cost : (N,) ndarray
-        c.
-    sizes : sequence of int
-        Of the blocks; size 1 is a number that is not negative.
-
-    Returns
-    -------
-    (N,) ndarray
-        x; equalities and semidefiniteness hold up to the solver's tolerance and are for the
-        caller to correct and check.
-
-    Raises
-    ------
-    SolverError
-        If there is no point, or none that can be used.
-    """
-    program, blocks = Program("Gram programme"), []
-    for size in sizes:
-        # Vectors of entries compile faster than symmetric matrix variables.
-        block = program.vector(size * (size + 1) // 2)
-        program.above(linear_image(symmetric_basis(size), block, (size, size)))
-        blocks.append(block)
-    x = cp.hstack(blocks)
-    program.equal(matrix @ x, target)
-    solution = program.solve(minimise=cost @ x)
-    return np.concatenate([solution[block] for block in blocks])
-
-
-def svec(expression: cp.Expression) -> cp.Expression:
-    """Return svec X of a symmetric expression: <svec X, svec Y> = tr X Y."""
-    index = vech_index(expression.shape[0])
-    picked = cp.vec(expression, order="C")[index.low]
-    return cp.multiply(index.weight, picked)
-
-
-@lru_cache(maxsize=32)
-def symmetric_basis(dim: int) -> scipy.sparse.csr_matrix:
-    """Return S of shape (d^2, n): vec(X) = S svec(X), row-major, with orthonormal columns."""
-    index = vech_index(dim)
-    columns = np.arange(index.low.size)
-    off = index.rows != index.columns
-    rows = np.concatenate([index.low, index.high[off]])
-    values = 1 / np.concatenate([index.weight, index.weight[off]])
-    shape = (dim * dim, columns.size)
-    return scipy.sparse.csr_matrix((values, (rows, np.concatenate([columns, columns[off]]))), shape)
+def _solves_semidefinite(solver: str) -> bool:
+    conic = cp.reductions.solvers.defines.SOLVER_MAP_CONIC.get(solver)
+    # Some take the whole matrix (PSD), some its triangle (SvecPSD).
+    return conic is not None and any("PSD" in c.__name__ for c in conic.SUPPORTED_CONSTRAINTS)
 
 
 def _triangle(expression: cp.Expression) -> cp.Expression:
@@ -498,6 +449,10 @@ def _row_major(gradient: Any, variable: cp.Variable, rows: int) -> np.ndarray:
     dense = np.reshape(dense, (variable.size, rows))
     order = np.arange(variable.size).reshape(variable.shape, order="F").reshape(-1)
     return dense[order].T
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number or 'no'} {one if number == 1 else more}"
 
 
 def _value(variable: cp.Variable) -> np.ndarray:

@@ -3,9 +3,8 @@
     vech(X)  = lower triangle of X column by column        (plain entries)
     svec(X)  = vech(X) with sqrt(2) on off-diagonal entries (<svec X, svec Y> = tr X Y)
 
-Both have n = d(d+1)/2 entries. `symmetric_operator` writes the linear map
-E -> sum_m P_m E R_m + (its transpose) as an n x n matrix, which is the shape of every derivative
-in this package. Extra trailing axes (time) are carried along.
+Both have n = d(d+1)/2 entries. Extra trailing axes (time) are carried along. A covariance is read,
+judged and factored by its eigenvalues, each relative to the largest.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ __all__ = [
     "positive_spectrum",
     "smat",
     "svec",
-    "symmetric_operator",
     "symmetric_size",
     "symmetrise",
-    "to_svec_basis",
     "unvech",
     "vech",
     "vech_index",
@@ -41,8 +38,6 @@ __all__ = [
 PSD_TOLERANCE = 1e-10
 # Eigenvalues up to this share of the largest do not count towards the rank.
 RANK_TOLERANCE = 1e-13
-# Up to this size one d^4 tensor is cheaper than a loop over column blocks.
-TENSOR_SIZE = 16
 
 
 class VechIndex(NamedTuple):
@@ -181,88 +176,9 @@ def smat(vector: np.ndarray) -> np.ndarray:
     return plain[index.full].reshape(dim, dim, *vector.shape[1:])
 
 
-def to_svec_basis(operator: np.ndarray) -> np.ndarray:
-    """Turn the matrix of a linear map from vech to svec coordinates.
-
-    Parameters
-    ----------
-    operator : (n, n) ndarray
-        Map on symmetric matrices in vech coordinates.
-
-    Returns
-    -------
-    (n, n) ndarray
-        The same map in an orthonormal basis, so that norms and symmetric parts mean something.
-    """
-    weight = vech_index(symmetric_size(operator.shape[0])).weight
-    return operator * weight[:, None] / weight
-
-
 def symmetrise(matrix: np.ndarray) -> np.ndarray:
     """Return the symmetric part (X + X^T) / 2."""
     return matrix / 2 + matrix.T / 2  # where a sum would overflow, halves do not
-
-
-@lru_cache(maxsize=16)
-def _tensor_index(dim: int) -> tuple[np.ndarray, ...]:
-    # Flat positions, in the (i, k, l, j) tensor sum_m P[i,k] R[l,j], of the four terms that E_kl
-    # and its transpose contribute to entries (i, j) and (j, i).
-    index = vech_index(dim)
-    i, j = index.rows[:, None], index.columns[:, None]
-    k, l = index.rows[None, :], index.columns[None, :]
-
-    def at(i, k, l, j):
-        return ((i * dim + k) * dim + l) * dim + j
-
-    return at(i, k, l, j), at(j, k, l, i), at(i, l, k, j), at(j, l, k, i)
-
-
-def symmetric_operator(P: np.ndarray, R: np.ndarray) -> np.ndarray:
-    """Return E -> sum_m P_m E R_m + transpose as a matrix on vech.
-
-    Parameters
-    ----------
-    P, R : (m, d, d) ndarray
-        Left and right factors.
-
-    Returns
-    -------
-    (n, n) ndarray
-        Column (k, l) is vech of the image of the symmetric matrix with ones at (k, l) and (l, k).
-
-    Notes
-    -----
-    Up to d = 16 one (d^2 x m)(m x d^2) product holds all entries and four gathers symmetrise it;
-    beyond that the columns are built one block E = e_k e_l^T + e_l e_k^T, l fixed, at a time.
-    """
-    terms, dim, _ = P.shape
-    if dim <= TENSOR_SIZE:
-        tensor = P.reshape(terms, -1).T @ R.reshape(terms, -1)
-        first, second, third, fourth = _tensor_index(dim)
-        operator = tensor.take(first)
-        for positions in (second, third, fourth):
-            operator += tensor.take(positions)
-        operator *= vech_index(dim).half
-        return operator
-    return _operator_by_columns(P, R)
-
-
-def _operator_by_columns(P: np.ndarray, R: np.ndarray) -> np.ndarray:
-    _, dim, _ = P.shape
-    low = vech_index(dim).low
-    operator = np.empty((low.size, low.size), dtype=np.result_type(P, R))
-    left = P.transpose(2, 1, 0)  # left[k] = (P_m[:, k])_m, shape (d, m)
-    right = R.transpose(1, 0, 2)  # right[l] = (R_m[l, :])_m, shape (m, d)
-    start = 0
-    for l in range(dim):
-        # e_k e_l^T gives P[:, k] R[l, :], and e_l e_k^T gives P[:, l] R[k, :]; k = l counts once.
-        block = left[l:] @ right[l]
-        block[1:] += left[l] @ right[l + 1 :]
-        block = block + block.transpose(0, 2, 1)
-        stop = start + dim - l
-        operator[:, start:stop] = block.reshape(dim - l, -1).take(low, axis=1).T
-        start = stop
-    return operator
 
 
 def positive_spectrum(covariance: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Entry", "Record", "listed"]
+from gausscontrol.errors import ParameterError
+
+__all__ = ["Entry", "Record", "fault", "listed"]
 
 
 @dataclass(frozen=True)
@@ -72,3 +74,8 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
     """
     names = list(names)
     return ", ".join(names[:limit]) + (" and others" if len(names) > limit else "")
+
+
+def fault(key: str, expected: str, found: str, advice: str) -> ParameterError:
+    """Return the error that says key, expected, found and what to do."""
+    return ParameterError(f"{key}: expected {expected}, found {found}; {advice}")

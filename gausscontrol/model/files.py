@@ -1,15 +1,18 @@
 """Model files: one model or a stack of layers, in .npz, .mat and .json.
 
-`layout` says which keys a file has and how each is laid out; the formats themselves are in
+`layout` says which keys a file has, `keys` how each is laid out; the formats themselves are in
 `formats`. Values are exact to the last bit in all three.
 
 Dense models. Keys A, B, V must be there; b, k, dt, name may be left out.
 
-Factored models. Keys W_Q, W_K, W_V, W_O must be there; b_Q, b_V, b_O, A, b, scale, dt, name may be
-left out, as in `GaussianTransformer.from_weights`. The tilt k may stand in place of b_Q. Saving
-writes the factors back: W_Q with the logit scale in it and scale = 1, k in place of b_Q (which k
-does not determine), and a b that holds what b_V and b_O add to it. A file with B or V beside
-weights is an error, since it says everything twice.
+Factored models. Keys W_Q, W_K, W_V, W_O must be there; b_Q, b_V, b_O, A, b, scale, n_heads, dt,
+name may be left out, as in `GaussianTransformer.from_weights`, and n_heads says there that the
+heads stand side by side, in weights of two dimensions. Without it those are one head. The tilt k
+may stand in place of b_Q. Saving writes the factors back, each head on its own: W_Q with the logit
+scale in it and scale = 1, k in place of b_Q (which k does not determine), and a b that holds what
+b_V and b_O add to it. A file with B or V beside weights is an error, since it says everything
+twice. In .npz and .json the four arrays of a torch.nn.MultiheadAttention may stand beside n_heads
+under the names of its state_dict (`fused`).
 
 Stacks. Key layers holds the keys of each layer, dense or factored; durations may be left out where
 every layer has dt > 0, and is written where it says more than dt does. As JSON
@@ -51,9 +54,10 @@ from pathlib import Path
 from typing import Any
 
 from gausscontrol.errors import ParameterError, ShapeError
-from gausscontrol.model.entries import listed
+from gausscontrol.model.entries import fault, listed
 from gausscontrol.model.formats import FORMATS, Format, read_entries
-from gausscontrol.model.layout import KEYS, LAYERS, decoded, encoded, fault, overlooked
+from gausscontrol.model.keys import KEYS, LAYERS
+from gausscontrol.model.layout import decoded, encoded, overlooked
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -64,7 +68,7 @@ def load_model(path: str | os.PathLike[str]) -> GaussianTransformer | LayerStack
     """Read a model or a stack from a .npz, .mat or .json file.
 
     Keys A, B, V, and optionally b, k, dt, name, are the arguments of `GaussianTransformer`; W_Q,
-    W_K, W_V, W_O, and optionally b_Q (or k), b_V, b_O, A, b, scale, dt, name, those of
+    W_K, W_V, W_O, and optionally b_Q (or k), b_V, b_O, A, b, scale, n_heads, dt, name, those of
     `GaussianTransformer.from_weights`; layers, and optionally durations, those of `LayerStack`.
 
     Parameters
@@ -203,7 +207,7 @@ def save_model(
     _write_atomically(path, content.getvalue(), overwrite)
 
 
-# The file system.
+# -- the file system -------------------------------------------------------------------------------
 
 
 def _path_of(path: Any) -> Path:

@@ -124,7 +124,7 @@ def read_entries(
         ) from error
 
 
-# .npz
+# -- .npz ------------------------------------------------------------------------------------------
 
 
 def _read_npz(stream: BinaryIO, wanted: Collection[str], series: str) -> list[Entry]:
@@ -194,7 +194,7 @@ def _write_npz(stream: BinaryIO, values: dict[str, Any]) -> None:
     np.savez(stream, **arrays)
 
 
-# .json
+# -- .json -----------------------------------------------------------------------------------------
 
 
 def _read_json(stream: BinaryIO, wanted: Collection[str], series: str) -> list[Entry]:

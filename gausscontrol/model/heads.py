@@ -26,6 +26,7 @@ SCALAR_TOLERANCE = 1e-13
 class Heads(ABC):
     """What a set of heads can do; matrices V (h, d, d) [1/t] and B (h, d, d) [1/x^2]."""
 
+    parts: tuple[str, ...]  # names of `arrays`, those of the constructors of models
     n_heads: int
     dim: int
     V: np.ndarray
@@ -85,6 +86,8 @@ class DenseHeads(Heads):
         Value and key-query matrices, [1/t] and [1/x^2]; kept by reference, not copied.
     """
 
+    parts = ("V", "B")
+
     def __init__(self, V: np.ndarray, B: np.ndarray) -> None:
         self.V, self.B = V, B
         self.n_heads, self.dim, _ = V.shape
@@ -143,6 +146,8 @@ class FactoredHeads(Heads):
     K, Q : (h, dk, d) ndarray
         Key and query projections; the logit scale is folded into Q.
     """
+
+    parts = ("W_O", "W_V", "W_K", "W_Q")
 
     def __init__(self, O: np.ndarray, U: np.ndarray, K: np.ndarray, Q: np.ndarray) -> None:
         self._O, self._U, self._K, self._Q = O, U, K, Q

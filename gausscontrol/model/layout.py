@@ -1,179 +1,33 @@
-"""The keys of a model file: which there are, what each means and how it is laid out.
+"""What a model file must hold, and what its keys amount to.
 
     dense     A, B, V                        b, k, dt, name                             (system (1))
     factored  W_Q, W_K, W_V, W_O             b_Q, b_V, b_O, A, b, k, scale, dt, name    (Theory 1.3)
+              n_heads, for heads that stand side by side
     stack     layers, one of these each      durations                                  (Theory 1.4)
 
-The policy is that of `files`. Values arrive from `formats` as they were written; here they become
-the arguments of `GaussianTransformer`, `from_weights` and `LayerStack`, which validate them.
+The policy is that of `files`. Values arrive from `formats` as they were written and are laid out as
+`keys` says; here it is decided which set of keys is meant, and whether it is whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from gausscontrol.errors import ParameterError, ShapeError
-from gausscontrol.linalg.arrays import real_array, real_matrix
-from gausscontrol.model.entries import Entry, listed
+from gausscontrol.model.entries import Entry, Record, fault, listed
+from gausscontrol.model.fused import separated
 from gausscontrol.model.heads import FactoredHeads
+from gausscontrol.model.keys import BIASES, DENSE, FACTORED, LAYERS, STACK, WEIGHTS, Key
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["KEYS", "LAYERS", "decoded", "encoded", "fault", "overlooked"]
+__all__ = ["decoded", "encoded", "overlooked"]
 
-
-# How a value is decoded, given its key and the values decoded before it.
-
-Decoder = Callable[[Any, str, dict[str, Any]], Any]
-
-
-@dataclass(frozen=True)
-class Key:
-    """How one value is laid out: decoders, and the way to MATLAB's layout.
-
-    Parameters
-    ----------
-    decode, decode_matlab : callable
-        (value, key, values decoded before) -> argument of the constructor.
-    to_matlab : callable, optional
-        attribute of the object -> value in a .mat file.
-    """
-
-    decode: Decoder
-    decode_matlab: Decoder
-    to_matlab: Callable[[Any], Any] = lambda value: value
-
-
-def _matrix(value: Any, key: str, _done: dict[str, Any]) -> np.ndarray:
-    return real_matrix(value, key)
-
-
-def _array(value: Any, key: str, _done: dict[str, Any]) -> np.ndarray:
-    return real_array(value, key)
-
-
-def _array_or_none(value: Any, key: str, _done: dict[str, Any]) -> np.ndarray | None:
-    # None is JSON's null, "not given", which only an optional argument may be.
-    return None if value is None else real_array(value, key)
-
-
-def _number(value: Any, key: str, _done: dict[str, Any]) -> float:
-    array = real_array(value, key)
-    if array.size != 1:
-        raise ShapeError(f"{key}: expected one number, found shape {array.shape}; store a scalar")
-    return float(array.reshape(()))
-
-
-def _number_or_none(value: Any, key: str, done: dict[str, Any]) -> float | None:
-    return None if value is None else _number(value, key, done)
-
-
-def _text(value: Any, key: str, _done: dict[str, Any]) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    array = np.asarray(value)
-    if array.dtype.kind != "U" or array.size > 1:
-        raise fault(
-            key,
-            "one row of text",
-            f"an array of shape {array.shape} and type {array.dtype}",
-            "store a single string, or leave it out",
-        )
-    return "".join(array.ravel().tolist())
-
-
-def _heads_from_pages(value: Any, key: str, done: dict[str, Any]) -> np.ndarray:
-    array, dim = real_array(value, key), len(done["A"])
-    shape = array.shape
-    if dim == 1 and array.ndim == 2 and 1 in shape:
-        array = array.reshape(1, 1, -1)
-    elif array.ndim == 2:
-        array = array[:, :, None]  # MATLAB drops trailing axes of length one.
-    if array.ndim != 3 or array.shape[:2] != (dim, dim) or array.size == 0:
-        raise ShapeError(
-            f"{key}: expected {dim} x {dim} or {dim} x {dim} x h to agree with A, found "
-            f"{_size(shape)}; put heads on the last axis in .mat files"
-        )
-    return np.moveaxis(array, -1, 0)
-
-
-def _weights_from_pages(value: Any, key: str, done: dict[str, Any]) -> np.ndarray:
-    array = real_array(value, key)
-    shape = array.shape
-    if array.ndim == 2:
-        array = array[:, :, None]
-    wanted = _weight_size(key, done)
-    if (
-        array.ndim != 3
-        or array.size == 0
-        or any(n not in (have, str(n)) for n, have in zip(wanted, array.shape, strict=True))
-    ):
-        raise ShapeError(
-            f"{key}: expected {_size(wanted)}, found {_size(shape)}; put heads on the last axis in "
-            ".mat files: W_Q and W_K are dk x d x h, W_V is dv x d x h, W_O is d x dv x h"
-        )
-    return np.moveaxis(array, -1, 0)
-
-
-def _weight_size(key: str, done: dict[str, Any]) -> tuple[int | str, ...]:
-    # A letter stands for a size that this weight decides.
-    if key == "W_Q":
-        return "dk", "d", "h"
-    heads, width, dim = done["W_Q"].shape
-    if key == "W_K":
-        return width, dim, heads
-    return ("dv", dim, heads) if key == "W_V" else (dim, done["W_V"].shape[1], heads)
-
-
-def _pages_from_heads(value: np.ndarray) -> np.ndarray:
-    return value[0] if len(value) == 1 else np.moveaxis(value, 0, -1)
-
-
-def _tilts_from_columns(value: Any, key: str, done: dict[str, Any]) -> np.ndarray:
-    array = real_array(value, key)
-    heads, width = _tilt_size(key, done)
-    wanted, shape = (width, heads), array.shape
-    if 1 in wanted and shape == (heads, width):
-        array = array.reshape(wanted)  # A vector, whose orientation carries no information.
-    if array.shape != wanted:
-        raise ShapeError(
-            f"{key}: expected {_size(wanted)}, one column a head, found {_size(shape)}; "
-            "put heads on the last axis in .mat files"
-        )
-    return array.T
-
-
-def _tilt_size(key: str, done: dict[str, Any]) -> tuple[int, int]:
-    if "W_Q" not in done:
-        return len(done["B"]), len(done["A"])
-    heads, width, dim = done["W_Q"].shape
-    return heads, {"k": dim, "b_Q": width, "b_V": done["W_V"].shape[1]}[key]
-
-
-def _column(value: np.ndarray) -> np.ndarray:
-    return value[:, None]
-
-
-# In decoding order, since the layout of a later key depends on the sizes of the earlier ones.
-PAGES = Key(_array, _heads_from_pages, _pages_from_heads)
-WEIGHT = Key(_array, _weights_from_pages, _pages_from_heads)
-VECTOR = Key(_array_or_none, _array, _column)
-COLUMNS = Key(_array_or_none, _tilts_from_columns, np.transpose)
-LABELS = {"dt": Key(_number, _number), "name": Key(_text, _text)}
-
-DENSE = {"A": Key(_matrix, _matrix), "B": PAGES, "V": PAGES, "b": VECTOR, "k": COLUMNS} | LABELS
-WEIGHTS = dict.fromkeys(("W_Q", "W_K", "W_V", "W_O"), WEIGHT)
-BIASES = {"b_Q": COLUMNS, "b_V": COLUMNS, "b_O": VECTOR}
-FACTORED = WEIGHTS | BIASES | {"A": Key(_array_or_none, _array), "b": VECTOR, "k": COLUMNS}
-FACTORED |= {"scale": Key(_number_or_none, _number)} | LABELS
-LAYERS = "layers"
-STACK = {"durations": Key(_array_or_none, _array, lambda durations: durations[None, :])}
-
-KEYS = frozenset({*DENSE, *FACTORED, *STACK, LAYERS})
+# What MATLAB calls a sample time.
+ALIASES = {"dt": "Ts"}
 ONLY_DENSE, ONLY_FACTORED = ("B", "V"), (*WEIGHTS, *BIASES)
 
 
@@ -183,7 +37,7 @@ def decoded(entries: list[Entry], matlab: bool) -> GaussianTransformer | LayerSt
     Parameters
     ----------
     entries : list of Entry
-        From `formats.read_entries`, asked for `KEYS` with `LAYERS` as the series.
+        From `formats.read_entries`, asked for `keys.KEYS` with `keys.LAYERS` as the series.
     matlab : bool
         Whether arrays have MATLAB's layout, among other variables.
 
@@ -222,8 +76,8 @@ def encoded(model: GaussianTransformer | LayerStack, matlab: bool) -> dict[str, 
         values = _laid_out({"durations": model.durations if needed else None}, STACK, matlab)
         return {LAYERS: [encoded(layer, matlab) for layer in model]} | values
     if isinstance(model.heads, FactoredHeads):
-        O, U, K, Q = model.heads.arrays
-        values = {"W_Q": Q, "W_K": K, "W_V": U, "W_O": O, "scale": 1.0}  # Q holds the scale.
+        values = dict(zip(model.heads.parts, model.heads.arrays, strict=True))
+        values["scale"] = 1.0  # W_Q holds it
         return _laid_out(values | _attributes(model, "A", "b", "k", "dt", "name"), FACTORED, matlab)
     return _laid_out(_attributes(model, *DENSE), DENSE, matlab)
 
@@ -247,12 +101,7 @@ def overlooked(entries: list[Entry]) -> list[tuple[str, list[str]]]:
     return [(key, twins) for key in absent if (twins := _twins(key, others))]
 
 
-def fault(key: str, expected: str, found: str, advice: str) -> ParameterError:
-    """Return the error that says key, expected, found and what to do."""
-    return ParameterError(f"{key}: expected {expected}, found {found}; {advice}")
-
-
-# One model.
+# -- one model -------------------------------------------------------------------------------------
 
 
 def _table(names: list[str]) -> dict[str, Key]:
@@ -265,11 +114,13 @@ def _table(names: list[str]) -> dict[str, Key]:
             listed(dense + factored),
             "keep the one set that is meant",
         )
-    misspelt = {key.lower() for key in WEIGHTS} & {name.lower() for name in names}
+    misspelt = set(map(_squashed, WEIGHTS)) & set(map(_squashed, names))
     return FACTORED if factored or (misspelt and not dense) else DENSE
 
 
 def _model(entries: list[Entry], matlab: bool, strict: bool) -> GaussianTransformer:
+    if not matlab:
+        entries = separated(entries)
     names = [entry.name for entry in entries]
     table = _table(names)
     _refuse_repeated(names, table)
@@ -284,6 +135,7 @@ def _model(entries: list[Entry], matlab: bool, strict: bool) -> GaussianTransfor
 
 def _factored(values: dict[str, Any]) -> GaussianTransformer:
     values = {key: value for key, value in values.items() if value is not None}
+    values.pop("n_heads", None)  # It has told the heads apart.
     if {"k", "b_Q"} <= set(values):
         raise fault("k", "k or b_Q", "both", "keep one, for k = scale W_K^T b_Q")
     # What is not to be added to anything is set, so that it keeps every bit.
@@ -301,8 +153,7 @@ def _values(entries: list[Entry], table: dict[str, Key], matlab: bool) -> dict[s
             continue
         entry = by_name[key]
         if entry.refusal:
-            expected = "text" if rule.decode is _text else "real numbers"
-            raise fault(key, expected, entry.refusal, entry.advice)
+            raise fault(key, rule.holds, entry.refusal, entry.advice)
         done[key] = (rule.decode_matlab if matlab else rule.decode)(entry.value, key, done)
     return done
 
@@ -316,7 +167,7 @@ def _laid_out(values: dict[str, Any], table: dict[str, Key], matlab: bool) -> di
     return {key: table[key].to_matlab(v) for key, v in kept.items()} if matlab else kept
 
 
-# A stack.
+# -- a stack ---------------------------------------------------------------------------------------
 
 
 def _is_stack(entries: list[Entry]) -> bool:
@@ -343,8 +194,18 @@ def _stack(entries: list[Entry], matlab: bool) -> LayerStack:
         raise fault(LAYERS, "one model for each layer", series.refusal, series.advice)
     if not series.records:
         raise fault(LAYERS, "at least one layer", "none", "store the values of each layer")
+    layers = _layers(series.records, matlab)
+    durations = _values(entries, STACK, matlab).get("durations")
+    held = [r.place for r, layer in zip(series.records, layers, strict=True) if not layer.dt]
+    if durations is None and held:
+        expected = f"one for each layer since {held[0]} has dt = 0"
+        raise fault("durations", expected, "none", "store how long each layer acts")
+    return LayerStack(layers, durations)
+
+
+def _layers(records: Iterable[Record], matlab: bool) -> list[GaussianTransformer]:
     layers: list[GaussianTransformer] = []
-    for record in series.records:
+    for record in records:
         try:
             layers.append(_model(record.entries, matlab, strict=True))
         except (ParameterError, ShapeError) as error:
@@ -354,15 +215,10 @@ def _stack(entries: list[Entry], matlab: bool) -> LayerStack:
                 f"{record.place}: A: expected d = {layers[0].dim} as in the first layer, found "
                 f"{layers[-1].dim}; all layers act on the same tokens"
             )
-    durations = _values(entries, STACK, matlab).get("durations")
-    held = [r.place for r, layer in zip(series.records, layers, strict=True) if not layer.dt]
-    if durations is None and held:
-        expected = f"one for each layer since {held[0]} has dt = 0"
-        raise fault("durations", expected, "none", "store how long each layer acts")
-    return LayerStack(layers, durations)
+    return layers
 
 
-# Names.
+# -- names -----------------------------------------------------------------------------------------
 
 
 def _required(table: dict[str, Key]) -> list[str]:
@@ -383,12 +239,19 @@ def _refuse_unknown(names: list[str], known: Iterable[str]) -> None:
 
 def _missing(missing: list[str], table: dict[str, Key], entries: list[Entry]) -> ParameterError:
     names = [entry.name for entry in entries]
-    twins = [t for key in [*missing, LAYERS] for t in _twins(key, names) if t not in table]
-    twin_of_b = "b" in names and "B" in missing  # b is a key too
+    twins = [(t, key) for key in [*missing, LAYERS] for t in _twins(key, names) if t not in table]
+    # b is a key too, and K has a better claim to be B.
+    twin_of_b = "b" in names and "B" in missing and "K" not in names
     structs = [entry for entry in entries if entry.refusal and entry.refusal.endswith("struct")]
     if twins:
-        advice = f"names are case-sensitive, rename {listed(twins)}"
+        by_case = all(name.lower() == key.lower() for name, key in twins)
+        advice = "names are case-sensitive" if by_case else "names must be exact"
+        advice += f", rename {listed(f'{name} to {key}' for name, key in twins)}"
         advice += ", and b if it is B" if twin_of_b else ""
+    elif missing == ["B"] and "K" in names:
+        advice = "rename K to B if it is the key-query matrix"
+        if "Q" in names:
+            advice = "store B = W_K^T W_Q / sqrt(dk), or all of W_Q, W_K, W_V, W_O"
     elif twin_of_b and table is DENSE:
         advice = "names are case-sensitive, rename b if it is B"
     elif structs:
@@ -402,8 +265,13 @@ def _missing(missing: list[str], table: dict[str, Key], entries: list[Entry]) ->
 
 
 def _twins(key: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name != key and name.lower() == key.lower()]
+    other = ALIASES.get(key)
+    return [
+        name
+        for name in names
+        if name != key and (name == other or _squashed(name) == _squashed(key))
+    ]
 
 
-def _size(shape: Iterable[int | str]) -> str:
-    return " x ".join(map(str, shape))
+def _squashed(name: str) -> str:
+    return name.replace("_", "").lower()

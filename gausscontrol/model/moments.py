@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gausscontrol.linalg.symmetric import symmetric_operator, vech_index
+from gausscontrol.linalg.operators import symmetric_operator
+from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.model.heads import DenseHeads, Heads
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -96,6 +97,10 @@ class MomentField:
         rate = self.heads.total @ x[:dim] + self.b
         out[:dim] += rate + self.heads.tilt(S, self.k) if self._tilted else rate
         return out
+
+    def mean_jacobian(self, S: np.ndarray) -> np.ndarray:
+        """Return d mu'/d mu = M(S) + Vbar, or I + dt of it for the map, (d, d)."""
+        return self._mean_matrix(self.drift(S))
 
     def _layer(self, x: np.ndarray) -> np.ndarray:
         dim, dt = self.dim, self.dt
@@ -186,9 +191,6 @@ class MomentField:
         if self.dt:
             out[dim:, dim:] += np.eye(dim * rank)
         return out
-
-    def _mean_by_mean(self, S: np.ndarray) -> np.ndarray:
-        return self._mean_matrix(self.drift(S))
 
     def _mean_matrix(self, M: np.ndarray) -> np.ndarray:
         matrix = M + self.heads.total

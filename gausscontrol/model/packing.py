@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import SYMMETRY_TOLERANCE, real_array, real_vector
+from gausscontrol.linalg.bures import moment_pair
 from gausscontrol.linalg.symmetric import covariance_matrix, unvech, vech
 
 __all__ = ["pack", "read_moments", "state_dim", "unpack"]
@@ -110,12 +111,12 @@ def state_dim(entries: int) -> int:
 
 
 def read_moments(value: ArrayLike | tuple, name: str, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Read (mean, covariance) or a packed state of dimension d, validated.
+    """Read (mean, covariance), what has both, or a packed state of dimension d, validated.
 
     Parameters
     ----------
-    value : tuple or (d + d(d+1)/2,) array_like
-        What the user passed.
+    value : tuple, (d + d(d+1)/2,) array_like, or an object with mean and covariance
+        What the user passed; an `Equilibrium`, for one.
     name : str
         The argument's name, for the message.
     dim : int
@@ -133,6 +134,7 @@ def read_moments(value: ArrayLike | tuple, name: str, dim: int) -> tuple[np.ndar
     ShapeError, ParameterError
         If a shape is wrong or the covariance is none.
     """
+    value = moment_pair(value, name)
     if isinstance(value, (tuple, list)) and len(value) == 2:
         mean, covariance = value  # at d = 1 a packed state (mu, sigma) reads the same
     else:

@@ -120,7 +120,10 @@ def split_heads(value: ArrayLike | None, name: str, n_heads: Any, *, columns: bo
     if value is None:
         return None
     if not isinstance(n_heads, Integral) or isinstance(n_heads, bool) or n_heads < 1:
-        raise ParameterError(f"n_heads: expected a positive integer, found {n_heads!r}")
+        raise ParameterError(
+            f"n_heads: expected a positive integer, found {n_heads!r}; it is the number of heads "
+            "that stand side by side"
+        )
     array = real_array(value, name)
     wanted = 1 if name.startswith("b_") else 2
     axis = 1 if columns else 0

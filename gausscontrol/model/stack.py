@@ -70,7 +70,8 @@ class LayerStack(Sequence):
         for i, layer in enumerate(layers):
             if not isinstance(layer, GaussianTransformer):
                 raise ParameterError(
-                    f"models[{i}]: expected a GaussianTransformer, found {type(layer).__name__}"
+                    f"models[{i}]: expected a GaussianTransformer, found {type(layer).__name__}; "
+                    "make one with gausscontrol.GaussianTransformer(A, B, V)"
                 )
             if layer.dim != layers[0].dim:
                 raise ShapeError(
@@ -78,7 +79,7 @@ class LayerStack(Sequence):
                     f"{layer.dim}; all layers act on the same tokens"
                 )
         if not layers:
-            raise ParameterError("models: expected at least one layer, found none")
+            raise ParameterError("models: expected at least one layer, found none; pass a list")
         held = _durations(layers, durations)
         boundaries = np.concatenate([[0.0], np.cumsum(held)])
         held.flags.writeable = boundaries.flags.writeable = False

@@ -17,7 +17,7 @@ from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
 from gausscontrol.linalg.symmetric import covariance_matrix, whitening
 from gausscontrol.model import notation
-from gausscontrol.model.heads import DenseHeads
+from gausscontrol.model.heads import DenseHeads, Heads
 from gausscontrol.model.parameters import (
     read_heads,
     read_label,
@@ -30,6 +30,8 @@ from gausscontrol.model.parameters import (
 __all__ = ["GaussianTransformer"]
 
 PARAMETERS = ("A", "B", "V", "b", "k", "dt", "name")
+# What an instance holds; B and V are those of the heads.
+PARTS = ("A", "heads", "b", "k", "dt", "name")
 
 # A coordinate change whose condition number exceeds this loses all digits.
 CONDITION_LIMIT = 1e13
@@ -199,15 +201,9 @@ class GaussianTransformer:
         True
         """
         if n_heads is not None:
+            side_by_side = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "b_Q": b_Q, "b_V": b_V}
             W_Q, W_K, W_V, b_Q, b_V = (
-                split_heads(value, name, n_heads)
-                for value, name in (
-                    (W_Q, "W_Q"),
-                    (W_K, "W_K"),
-                    (W_V, "W_V"),
-                    (b_Q, "b_Q"),
-                    (b_V, "b_V"),
-                )
+                split_heads(value, name, n_heads) for name, value in side_by_side.items()
             )
             W_O = split_heads(W_O, "W_O", n_heads, columns=True)
         heads, k, bias = read_weights(W_Q, W_K, W_V, W_O, b_Q=b_Q, b_V=b_V, b_O=b_O, scale=scale)
@@ -215,14 +211,27 @@ class GaussianTransformer:
         matrix = np.zeros((dim, dim)) if A is None else real_matrix(A, "A", (dim, dim))
         if b is not None:
             bias = bias + real_vector(b, "b", dim)
-        model = object.__new__(cls)
-        model._set(matrix, heads, bias, k, read_layer_depth(dt), read_label(name))
-        return model
+        return cls._of(matrix, heads, bias, k, read_layer_depth(dt), read_label(name))
 
-    def _set(self, A, heads, b, k, dt, name) -> None:
+    def _set(
+        self,
+        A: np.ndarray,
+        heads: Heads,
+        b: np.ndarray,
+        k: np.ndarray,
+        dt: float,
+        name: str | None,
+    ) -> None:
         for array in (A, *heads.arrays, b, k):
             array.flags.writeable = False
         self.__dict__.update(A=A, heads=heads, b=b, k=k, dt=dt, name=name)
+
+    @classmethod
+    def _of(cls, *parts: Any) -> GaussianTransformer:
+        # Of arrays that have been validated, by the constructor or here.
+        model = object.__new__(cls)
+        model._set(*parts)
+        return model
 
     def __setattr__(self, attribute: str, value: Any) -> None:
         raise AttributeError(
@@ -233,7 +242,7 @@ class GaussianTransformer:
         raise AttributeError(f"{attribute}: a GaussianTransformer is immutable; nothing is deleted")
 
     def __reduce__(self):
-        return _rebuild, (self.A, self.heads, self.b, self.k, self.dt, self.name)
+        return GaussianTransformer._of, tuple(getattr(self, part) for part in PARTS)
 
     @property
     def B(self) -> np.ndarray:
@@ -513,9 +522,8 @@ class GaussianTransformer:
 
     def _with_same_heads(self, values: dict[str, Any]) -> GaussianTransformer:
         # Keeps factored heads factored.
-        model, dim = object.__new__(GaussianTransformer), self.dim
-        b = values["b"]
-        model._set(
+        dim, b = self.dim, values["b"]
+        return GaussianTransformer._of(
             real_matrix(values["A"], "A", (dim, dim)),
             self.heads,
             np.zeros(dim) if b is None else real_vector(b, "b", dim),
@@ -523,15 +531,11 @@ class GaussianTransformer:
             read_layer_depth(values["dt"]),
             read_label(values["name"]),
         )
-        return model
 
     def _like(self, argument: str, **changes: Any) -> GaussianTransformer:
         # Internal copies come from validated arrays: only overflow can spoil them.
-        model = object.__new__(GaussianTransformer)
-        values = {key: self.__dict__[key] for key in ("A", "heads", "b", "k", "dt", "name")}
-        model._set(**(values | changes))
-        names = ("V", "B") if len(model.heads.arrays) == 2 else ("W_O", "W_V", "W_K", "W_Q")
-        changed = dict(zip(names, model.heads.arrays, strict=True))
+        model = GaussianTransformer._of(*(changes.get(part, getattr(self, part)) for part in PARTS))
+        changed = dict(zip(model.heads.parts, model.heads.arrays, strict=True))
         changed |= {"A": model.A, "b": model.b, "k": model.k}
         for key, array in changed.items():
             if not np.isfinite(array).all():
@@ -574,9 +578,3 @@ class GaussianTransformer:
 
     def _repr_latex_(self) -> str:
         return notation.model_latex(self)
-
-
-def _rebuild(A, heads, b, k, dt, name) -> GaussianTransformer:
-    model = object.__new__(GaussianTransformer)
-    model._set(A, heads, b, k, dt, name)
-    return model

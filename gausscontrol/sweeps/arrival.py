@@ -26,7 +26,7 @@ from gausscontrol.analysis.search import (
 from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.sweeps.batch import Field, Stack, chosen, mul, transposed
 from gausscontrol.sweeps.flow import BOGACKI_SHAMPINE, Stepper
-from gausscontrol.systems.integrate import GAUGE_FLOOR
+from gausscontrol.systems.forms import GAUGE_FLOOR
 
 __all__ = [
     "ESCAPE",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gausscontrol.errors import ShapeError
-from gausscontrol.linalg.arrays import real_array
+from gausscontrol.linalg.arrays import EXTREME, check_scale, real_array
 from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -191,10 +191,15 @@ def read_stack(A: ArrayLike, B: ArrayLike, V: ArrayLike, b: ArrayLike | None = N
         If an entry is not a finite real number.
     """
     A = real_array(A, "A")
-    if A.ndim != 3 or A.shape[1] != A.shape[2] or A.size == 0:
+    if A.ndim != 3 or A.shape[1] != A.shape[2]:
         raise ShapeError(
             f"A: expected shape (N, d, d), one matrix for each model, found {A.shape}; "
             "put models on the first axis"
+        )
+    if A.size == 0:
+        raise ShapeError(
+            f"A: expected at least one model, d >= 1, found shape {A.shape}; "
+            "leave out the call where there is nothing to do"
         )
     count, dim, _ = A.shape
     B, V = (_read_heads(value, name, count, dim) for value, name in ((B, "B"), (V, "V")))
@@ -202,6 +207,11 @@ def read_stack(A: ArrayLike, B: ArrayLike, V: ArrayLike, b: ArrayLike | None = N
         raise ShapeError(
             f"V: expected {B.shape[1]} head(s) as in B, found {V.shape[1]}; pass one V for each B"
         )
+    for array, name in ((A, "A"), (B, "B"), (V, "V")):
+        largest = np.abs(array).max(axis=(-2, -1))
+        extreme = (largest > 0) & ((largest > EXTREME) | (largest < 1 / EXTREME))
+        for index in np.argwhere(extreme)[:1]:
+            check_scale(array[tuple(index)], f"{name}[{', '.join(map(str, index))}]")
     if b is None:
         return Stack(A, B, V, np.zeros((count, dim)))
     b = real_array(b, "b")

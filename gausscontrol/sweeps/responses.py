@@ -22,7 +22,7 @@ from gausscontrol.linalg.symmetric import PSD_TOLERANCE, RANK_TOLERANCE
 from gausscontrol.sweeps.batch import Stack, read_stack, transposed
 from gausscontrol.sweeps.definite import follow_definite
 from gausscontrol.sweeps.march import FactorRun, most_attempts
-from gausscontrol.systems.arguments import depth_grid
+from gausscontrol.systems.arguments import check_tolerances, depth_grid
 from gausscontrol.systems.response import moment_response
 from gausscontrol.systems.trajectory import ABSOLUTE_SHARE, LANDED, TIGHTEST
 
@@ -153,10 +153,7 @@ def moment_response_batch(
     times = depth_grid(timepts, 0)
     mean, L = _read_initial(initial, models)
     size = np.maximum(_norms(L), np.linalg.norm(mean, axis=1))
-    if not 0 < rtol < 1:
-        raise ParameterError(f"rtol: expected a number between 0 and 1, found {rtol!r}")
-    if atol is not None and not 0 < atol < np.inf:
-        raise ParameterError(f"atol: expected a positive number, found {atol!r}")
+    check_tolerances(rtol, atol)
     floor = ABSOLUTE_SHARE * rtol * np.where(size > 0, size, 1.0)
     floor = floor if atol is None else np.full_like(size, atol)
     result, left = _follow(models, mean, L, times, rtol, floor)

@@ -30,7 +30,8 @@ from gausscontrol.certificates.classify import Classification
 from gausscontrol.errors import ParameterError
 from gausscontrol.model.entries import listed
 from gausscontrol.model.formats import FORMATS, read_entries
-from gausscontrol.model.layout import KEYS, LAYERS, decoded, encoded
+from gausscontrol.model.keys import KEYS, LAYERS
+from gausscontrol.model.layout import decoded, encoded
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.sweeps.verdict import Verdict

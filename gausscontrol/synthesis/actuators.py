@@ -27,6 +27,7 @@ import numpy as np
 from gausscontrol.errors import ParameterError
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.synthesis.crossings import dips, resolved
+from gausscontrol.synthesis.paths import PathPoint
 
 __all__ = ["ACTUATORS", "Actuation"]
 
@@ -56,6 +57,24 @@ class Actuation:
     def channel(self) -> str:
         """Name of the steered parameter."""
         return ACTUATORS[self.kind]
+
+    @property
+    def channels(self) -> tuple[str, str]:
+        """Names of all parameters that vary: b and the steered one."""
+        return ("b", self.channel)
+
+    def along(self, point: PathPoint) -> dict[str, np.ndarray]:
+        """Return the offsets that move a Gaussian as a path does at a point."""
+        return self.offsets(point.mean, point.factor, point.mean_rate, point.factor_rate)
+
+    def shifted(self, offsets: dict[str, np.ndarray]) -> GaussianTransformer:
+        """Return the nominal parameters with offsets added."""
+        changes = {key: getattr(self.model, key) + value for key, value in offsets.items()}
+        return self.model.replace(**changes)
+
+    def signal(self, offsets: dict[str, np.ndarray]) -> np.ndarray:
+        """Return offsets as inputs of `moment_system`, (ninputs,)."""
+        return np.concatenate([offsets[key].reshape(-1) for key in self.channels])
 
     def offsets(
         self,

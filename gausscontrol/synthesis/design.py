@@ -60,7 +60,7 @@ def design(
     Parameters
     ----------
     target : (mean, covariance)
-        (d,) [x] and (d, d) [x]^2 array_like, the covariance positive definite.
+        (d,) [x] and (d, d) [x]^2 array_like, the covariance positive definite; or an `Equilibrium`.
     A : (d, d) array_like, optional
         Given unless it is free. [1/t]
     B, V : (d, d) or (h, d, d) array_like, optional

@@ -21,7 +21,7 @@ from gausscontrol.certificates.local import certify_local_stability
 from gausscontrol.certificates.stability import certify_global_stability
 from gausscontrol.errors import InfeasibleDesign, NotCertified
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.synthesis.design_problem import Candidate
+from gausscontrol.synthesis.design_point import Candidate
 from gausscontrol.synthesis.design_request import Request
 from gausscontrol.synthesis.design_result import (
     RATE_TOLERANCE,

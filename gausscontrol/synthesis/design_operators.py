@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gausscontrol.linalg.operators import symmetric_units
 from gausscontrol.linalg.symmetric import vech_index
 
 __all__ = [
@@ -18,17 +19,7 @@ __all__ = [
     "lifted_attention_rows",
     "lifted_form_rows",
     "symmetric_rows",
-    "symmetric_units",
 ]
-
-
-def symmetric_units(dim: int) -> np.ndarray:
-    """Return an orthonormal basis of the symmetric matrices, (n, d, d), in the order of svec."""
-    index = vech_index(dim)
-    units = np.zeros((index.low.size, dim * dim))
-    rows = np.arange(index.low.size)
-    units[rows, index.low] = units[rows, index.high] = 1 / index.weight
-    return units.reshape(-1, dim, dim)
 
 
 def attention_rows(given: np.ndarray, unknown: str) -> np.ndarray:

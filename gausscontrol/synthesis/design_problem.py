@@ -17,27 +17,31 @@ norm one (head gauge) and time by the size of A.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gausscontrol.errors import ParameterError, SolverError
+from gausscontrol.errors import SolverError
 from gausscontrol.linalg.lmi import (
     Program,
     Solution,
     constant,
-    equality_rows,
     linear_image,
     spectral_norm,
     sum_squares,
 )
 from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.synthesis.design_operators import attention_rows, form_rows, symmetric_rows
-from gausscontrol.synthesis.design_request import Request, Variables
+from gausscontrol.synthesis.design_point import Candidate, move_onto
+from gausscontrol.synthesis.design_request import Request
+from gausscontrol.synthesis.design_terms import (
+    Variables,
+    convex_constraints,
+    convex_objective,
+    violated,
+)
 
-__all__ = ["GIVEN_UP", "USER_TOLERANCE", "Candidate", "ConvexDesign", "in_one_line"]
+__all__ = ["GIVEN_UP", "ConvexDesign"]
 
 # What is asked for beyond alpha and below a bound, relative, so that it holds after rounding.
 MARGIN = 1e-6
@@ -49,27 +53,8 @@ LEAST_SHARE = 1e-6
 OBJECTIVE_SHARE = 1e-2
 # The mean contracts at least at this share of the scale.
 MEAN_SHARE = 1e-3
-# How far the user's own constraints may be violated, relative to their largest term.
-USER_TOLERANCE = 1e-6
 # In these dimensions Clarabel is told to expect dense blocks; beyond them SCS goes first.
 LARGE_DIM, LARGEST_DIM = 6, 12
-# Letters of a constraint that are shown.
-SHOWN = 60
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """Matrices in whitened coordinates that a solver proposes, moved onto the equalities.
-
-    `alpha` is what the solver claims.
-    """
-
-    A: np.ndarray
-    V: np.ndarray
-    B: np.ndarray
-    alpha: float
-    status: str
-    problem: Any
 
 
 class ConvexDesign:
@@ -229,21 +214,7 @@ class ConvexDesign:
         ]
 
     def _constrain(self) -> None:
-        listed = self.request.constraints(Variables(self.variables))
-        if not isinstance(listed, Iterable):
-            raise ParameterError(
-                f"constraints: expected a list of cvxpy constraints, found "
-                f"{type(listed).__name__}; return a list such as [variables['V'] >= -1]"
-            )
-        # What speaks of given matrices alone is no matter of this problem.
-        self.user = [c for c in listed if not hasattr(c, "variables") or c.variables()]
-        for condition in self.user:
-            if hasattr(condition, "is_dcp") and not condition.is_dcp():
-                raise ParameterError(
-                    "constraints: expected convex ones (disciplined convex, in the words of "
-                    f"cvxpy), found one that is not: {in_one_line(condition)}; write convex <= "
-                    "concave, or affine == affine"
-                )
+        self.user = convex_constraints(self.request.constraints(Variables(self.variables)))
         self.program.add(self.user)
 
     # -- solving ----------------------------------------------------------------------------------
@@ -258,8 +229,9 @@ class ConvexDesign:
         """
         request = self.request
         if request.objective is not None:
+            objective = request.objective(Variables(self.variables))
             least = self._asked() or OBJECTIVE_SHARE * self._reachable()
-            return self._minimise(self._objective(), least)
+            return self._minimise(convex_objective(objective), least)
         if request.alpha is not None:
             return self._minimise(self.norms(), self._asked())
         fastest = self.fastest()
@@ -337,21 +309,6 @@ class ConvexDesign:
             wanted = min(wanted, max(alpha, best * (1 - MARGIN / 10)))
         return wanted / self.scale
 
-    def _objective(self) -> Any:
-        objective = self.request.objective(Variables(self.variables))
-        if not hasattr(objective, "is_convex") or objective.size != 1:
-            raise ParameterError(
-                f"objective: expected a scalar cvxpy expression, found "
-                f"{type(objective).__name__}; return one such as "
-                "cvxpy.norm(variables['V'], 'fro')"
-            )
-        if not objective.is_convex():
-            raise ParameterError(
-                "objective: expected a convex expression to minimise, found one that is not; "
-                "minimise -f instead of f if f is concave"
-            )
-        return objective
-
     def _minimise(self, objective: Any, least: float) -> Candidate:
         self.program.above(self.alpha - least)
         return self._candidate(self._run(minimise=objective))
@@ -388,7 +345,6 @@ class ConvexDesign:
         """Correct X and A so that balance and the user's equalities hold to rounding."""
         d, request = self.dim, self.request
         variables = [self.X, self.A] if self.free_A else [self.X]
-        point = np.concatenate([np.ravel(v.value) for v in variables])
         A = np.zeros((d, d)) if self.free_A else request.whitened("A") / self.scale
         rows = np.hstack([self._T, np.eye(d * d)]) if self.free_A else self._T
         if not request.dt:
@@ -396,32 +352,9 @@ class ConvexDesign:
             target = -A.reshape(-1)[vech_index(d).low]
         else:
             target = -A.reshape(-1)
-        jacobian, values = equality_rows(self.user, variables)
-        sizes = np.linalg.norm(jacobian, axis=1)
-        sizes[sizes == 0] = 1.0
-        jacobian, values = jacobian / sizes[:, None], values / sizes
-        whole = np.vstack([rows, jacobian])
-        target = np.concatenate([target, jacobian @ point - values])
-        for _ in range(2):
-            point = point + np.linalg.lstsq(whole, target - whole @ point)[0]
-        for variable in variables:
-            variable.value = point[: variable.size].reshape(variable.shape)
-            point = point[variable.size :]
-        self._check_user()
-
-    def _check_user(self) -> None:
-        for constraint in self.user:
-            size = max((np.abs(np.asarray(a.value)).max() for a in constraint.args), default=0.0)
-            violation = float(np.max(constraint.violation()))
-            if not violation <= USER_TOLERANCE * (1 + float(size)):
-                raise SolverError(
-                    f"constraints: {in_one_line(constraint)} is violated by {violation:.3g} at "
-                    "the point that was found",
-                    status="refused",
-                )
-
-
-def in_one_line(condition: Any) -> str:
-    """Return the beginning of a constraint as cvxpy prints it, without line breaks."""
-    text = " ".join(str(condition).split())
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+        move_onto(variables, rows, target, self.user)
+        reason = violated(self.user)
+        if reason is not None:
+            raise SolverError(
+                f"constraints: {reason} at the point that was found", status="refused"
+            )

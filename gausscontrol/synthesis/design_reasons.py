@@ -16,13 +16,10 @@ import numpy as np
 
 from gausscontrol.errors import GausscontrolError, InfeasibleDesign, SolverError
 from gausscontrol.linalg.lmi import constant
-from gausscontrol.synthesis.design_problem import (
-    USER_TOLERANCE,
-    Candidate,
-    ConvexDesign,
-    in_one_line,
-)
-from gausscontrol.synthesis.design_request import Request, Variables
+from gausscontrol.synthesis.design_point import Candidate
+from gausscontrol.synthesis.design_problem import ConvexDesign
+from gausscontrol.synthesis.design_request import Request
+from gausscontrol.synthesis.design_terms import Variables, violated
 
 __all__ = ["check_constraints", "check_necessary", "explain"]
 
@@ -98,15 +95,13 @@ def check_constraints(request: Request, found: Candidate) -> None:
         listed = [constant(request.restore(name, M)) for M in heads]
         values[name] = listed[0] if len(listed) == 1 else listed
     values["alpha"] = constant(found.alpha)
-    for condition in request.constraints(values):
-        size = 1 + max((float(np.abs(a.value).max()) for a in condition.args), default=0.0)
-        violation = float(np.max(condition.violation()))
-        if not violation <= USER_TOLERANCE * size:
-            raise InfeasibleDesign(
-                f"constraints: {in_one_line(condition)} is violated by {violation:.3g} at the "
-                "heads found by solving for V and B in turn, which is no proof that none "
-                "exist; pass a model that meets them as initial, or fix B and use free=('V',)"
-            )
+    reason = violated(request.constraints(values))
+    if reason is not None:
+        raise InfeasibleDesign(
+            f"constraints: {reason} at the heads found by solving for V and B in turn, which is no "
+            "proof that none exist; pass a model that meets them as initial, or fix B and use "
+            "free=('V',)"
+        )
 
 
 def _norm_from_trace(request: Request) -> tuple[str, float, float] | None:

@@ -18,30 +18,20 @@ import numpy as np
 
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array, real_matrix, real_vector
+from gausscontrol.linalg.bures import moment_pair
 from gausscontrol.linalg.lmi import check_solver
 from gausscontrol.linalg.symmetric import covariance_matrix, symmetrise, whitening
 from gausscontrol.model.parameters import read_heads, read_layer_depth
 from gausscontrol.model.stack import check_single_model
 from gausscontrol.model.transformer import GaussianTransformer
 
-__all__ = ["FREE", "Request", "Variables", "read_request"]
+__all__ = ["FREE", "Request", "read_request"]
 
 # What may be free together.
 FREE = (("V",), ("B",), ("A", "V"), ("A", "B"), ("V", "B"))
 # Spectral norm that whitened heads may have where A is fixed and nothing else is said.
 WHITENED_BOUND = 100.0
 ADVICE = "give decay_rate or norm_bound, since with A free the rate has no upper bound"
-
-
-class Variables(dict):
-    """The matrices that the user's constraints and objective speak of, by name."""
-
-    def __missing__(self, name: Any) -> Any:
-        """Say which names there are."""
-        raise ParameterError(
-            f"variables: expected one of {', '.join(self)}, found {name!r}; these are what "
-            "constraints and objective may speak of"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +183,7 @@ def read_request(
 
 
 def _read_target(target: Any) -> tuple[np.ndarray, np.ndarray]:
+    target = moment_pair(target, "target")
     if isinstance(target, np.ndarray) or not isinstance(target, Iterable):
         raise ParameterError(
             f"target: expected (mean, covariance), found {type(target).__name__}; pass a pair"

@@ -23,9 +23,11 @@ from gausscontrol.linalg.arrays import real_array
 from gausscontrol.linalg.bures import align, ranked_factor
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.packing import unpack
+from gausscontrol.synthesis.planned_path import depths_within
 from gausscontrol.synthesis.reach import lacks_rank, numerical_rank, read_gaussian
 from gausscontrol.systems.arguments import depth_grid
-from gausscontrol.systems.integrate import FactorFlow, integrate
+from gausscontrol.systems.forms import FactorFlow
+from gausscontrol.systems.integrate import integrate
 from gausscontrol.systems.iosys import moment_system
 from gausscontrol.systems.response import MomentResponse, build_response
 from gausscontrol.systems.trajectory import Solution, Task, solve
@@ -49,7 +51,7 @@ def read_gain(plan: SteeringPlan, gain: float | None) -> float:
         return GAIN / plan.duration
     value = real_array(gain, "gain")
     if value.ndim or value < 0:
-        raise ParameterError(f"gain: expected a rate of at least 0, found {gain!r}")
+        raise ParameterError(f"gain: expected a rate of at least 0, found {gain!r}; pass a number")
     return float(value)
 
 
@@ -97,7 +99,7 @@ def controller(plan: SteeringPlan, gain: float, name: str) -> ct.NonlinearIOSyst
             # nothing to correct at a covariance that has lost its rank.
             return plan.inputs(min(t, plan.duration))[:, 0]
         L = ranked_factor(covariance, plan.rank)
-        return plan._input(corrected(plan, t, mean, L, gain))
+        return plan.actuation.signal(corrected(plan, t, mean, L, gain))
 
     return ct.nlsys(None, law, inputs=system.output_labels, outputs=system.input_labels, name=name)
 
@@ -107,7 +109,7 @@ def response(
 ) -> MomentResponse:
     """Return the moments under a plan; gain None for the open loop."""
     times = depth_grid(timepts, 0)
-    plan._depths(times)
+    depths_within(times, plan.duration)
     mean, L = _initial(plan, float(times[0]), initial)
     # Steps end at the knots too, where the parameters jump.
     inner = [t for t in plan.knots if times[0] < t < times[-1]]
@@ -124,7 +126,7 @@ def response(
         L,
         plan.rank,
         transition=False,
-        law=lambda t: nominal.offset(**plan._offsets(min(t + grid[0], plan.duration))),
+        law=lambda t: nominal.offset(**_planned(plan, t + grid[0])),
     )
     task.set_tolerances(rtol, None)
     solution = solve(task, "factor") if gain is None else _guided(plan, task, grid[0], gain)
@@ -140,6 +142,10 @@ def response(
     signal = np.zeros((system.ninputs, times.size))
     signal[:, : reached.size] = _applied(plan, reached, solution, gain)
     return build_response(replace(task, signal=signal), solution, times, None)
+
+
+def _planned(plan: SteeringPlan, t: float) -> dict[str, np.ndarray]:
+    return plan.actuation.along(plan.path.point(min(t, plan.duration)))
 
 
 def _initial(plan: SteeringPlan, t: float, initial: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -177,7 +183,7 @@ def _applied(plan, times, solution: Solution, gain: float | None) -> np.ndarray:
         corrected(plan, float(t), solution.mean[:, n], solution.factor[:, :, n], gain)
         for n, t in enumerate(times)
     ]
-    return np.stack([plan._input(offset) for offset in offsets], axis=1)
+    return np.stack([plan.actuation.signal(offset) for offset in offsets], axis=1)
 
 
 @dataclass

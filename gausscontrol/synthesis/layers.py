@@ -54,7 +54,9 @@ EXACT = 1e-8
 def stack_of(plan: SteeringPlan, n: int, kind: str) -> LayerStack:
     """Return n layers along a plan."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise ParameterError(f"n: expected a positive number of layers, found {n!r}")
+        raise ParameterError(
+            f"n: expected a positive number of layers, found {n!r}; pass 1, 2, ..."
+        )
     choice(kind, "kind", KINDS)
     step = plan.duration / n
     make = _residual_layer if kind == "residual" else _held_layer
@@ -93,7 +95,7 @@ def _residual_layer(plan, step, start, target, _) -> GaussianTransformer:
     (mean, L), (next_mean, next_factor) = start, target
     rates = (next_mean - mean) / step, (next_factor - L) / step
     offsets = plan.actuation.offsets(mean, L, *rates, gauge=False)
-    return plan._shifted(offsets).replace(dt=step)
+    return plan.actuation.shifted(offsets).replace(dt=step)
 
 
 def _held_layer(plan, step, start, target, k) -> GaussianTransformer:
@@ -185,7 +187,7 @@ class _Shooting:
             rate[dim:].reshape(shape),
             gauge=False,
         )
-        field = MomentField.of(self._plan._shifted(offsets))
+        field = MomentField.of(self._plan.actuation.shifted(offsets))
         return field.factor_form(self._start)
 
     def _shortened(
@@ -219,7 +221,7 @@ class _Shooting:
         offsets = plan.actuation.offsets(
             self._mean, self._factor, rate[:dim], factor_rate, gauge=False
         )
-        return plan._shifted(offsets)
+        return plan.actuation.shifted(offsets)
 
     def _error(self, rate: np.ndarray) -> np.ndarray:
         field = MomentField.of(self._model(rate))

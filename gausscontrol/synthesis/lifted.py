@@ -21,7 +21,8 @@ import numpy as np
 from gausscontrol.errors import InfeasibleDesign, SolverError
 from gausscontrol.linalg.lmi import Program, linear_image, nuclear_norm, spectral_norm
 from gausscontrol.synthesis.design_operators import lifted_attention_rows, lifted_form_rows
-from gausscontrol.synthesis.design_problem import GIVEN_UP, Candidate, ConvexDesign
+from gausscontrol.synthesis.design_point import Candidate
+from gausscontrol.synthesis.design_problem import GIVEN_UP, ConvexDesign
 from gausscontrol.synthesis.design_reasons import check_constraints
 from gausscontrol.synthesis.design_request import Request
 from gausscontrol.synthesis.design_result import WRITTEN_DOWN

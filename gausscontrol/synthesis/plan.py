@@ -1,6 +1,5 @@
-"""A steering plan: what it is made of, and what it gives (Theory 6a to 6f).
+"""A steering plan: the parameters that follow a path, and what they give (Theory 6a to 6f).
 
-    path t -> (m, L), Sigma = L L^T        from the start to the goal, at constant rank
     M(t) L = L' + L Omega                  one of A, V, B, the others given
     b(t) = m' - (M + Vbar) m - sum V Sigma k
 
@@ -18,29 +17,22 @@ import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gausscontrol.display import Report
 from gausscontrol.errors import ParameterError, ShapeError
 from gausscontrol.linalg.arrays import real_array
 from gausscontrol.model.stack import LayerStack
 from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.synthesis import guidance, layers, sensitivity
-from gausscontrol.synthesis.actuators import ACTUATORS, Actuation
+from gausscontrol.synthesis.actuators import Actuation
 from gausscontrol.synthesis.crossings import highest
-from gausscontrol.synthesis.paths import Geodesic, Path
-from gausscontrol.synthesis.reach import rank_note, read_ends
+from gausscontrol.synthesis.plan_report import plan_report
+from gausscontrol.synthesis.planned_path import PlannedPath, depths_within
 from gausscontrol.systems.response import MomentResponse
 
 __all__ = ["SteeringPlan", "parameter_norm"]
 
-# Depths at which a plan is looked at: for singular actuators, peaks and residuals.
-SAMPLES = 101
-# Up to this dimension str() computes the amplification.
-REPORTED = 16
-UNITS = {"b": "x/t", "A": "1/t", "V": "1/t", "B": "1/x^2"}
-
 
 @dataclass(frozen=True, eq=False)
-class SteeringPlan(Report):
+class SteeringPlan(PlannedPath):
     """Depth-varying parameters that turn one Gaussian into another.
 
     Made by `steer`.
@@ -67,40 +59,16 @@ class SteeringPlan(Report):
     only up to M + K Sigma^-1, K skew, and that freedom is used unless `steer` was told not to.
     """
 
-    start: tuple[np.ndarray, np.ndarray]
-    goal: tuple[np.ndarray, np.ndarray]
-    duration: float
     actuators: str
     model: GaussianTransformer
-    rank: int
-    path: Path
     actuation: Actuation
 
     # -- what the plan is -------------------------------------------------------------------------
 
     @property
-    def dim(self) -> int:
-        """Token dimension d."""
-        return self.model.dim
-
-    @property
     def channels(self) -> tuple[str, ...]:
         """What to pass to `moment_system` as inputs: b and the steered parameter."""
-        return ("b", ACTUATORS[self.actuators])
-
-    @property
-    def knots(self) -> np.ndarray:
-        """Depths where the parameters jump, those of the waypoints, (N,). [t]."""
-        return np.array(self.path.knots, dtype=float)
-
-    @property
-    def energy(self) -> float:
-        """Integral over depth of |m'|^2 + |L'|_F^2. [x^2/t].
-
-        L' is the shortest velocity of a factor along the path. On the geodesic this is
-        (|m1 - m0|^2 + W2^2 of the covariances) / duration, the least that any path can have.
-        """
-        return self.path.energy
+        return self.actuation.channels
 
     @cached_property
     def peak_norms(self) -> dict[str, float]:
@@ -138,69 +106,6 @@ class SteeringPlan(Report):
         """
         return sensitivity.amplification(self)
 
-    @cached_property
-    def samples(self) -> np.ndarray:
-        """Depths at which peaks and residuals are looked for, (N,). [t]."""
-        return np.union1d(np.linspace(0, self.duration, SAMPLES), self.knots)
-
-    def mean(self, t: ArrayLike) -> np.ndarray:
-        """Return the planned mean.
-
-        Parameters
-        ----------
-        t : float or (N,) array_like
-            Depths from 0 to the duration. [t]
-
-        Returns
-        -------
-        (d,) or (d, N) ndarray
-            [x]
-
-        Raises
-        ------
-        ParameterError
-            If a depth lies outside the plan.
-        """
-        return self._along(t, "mean")
-
-    def covariance(self, t: ArrayLike) -> np.ndarray:
-        """Return the planned covariance.
-
-        Parameters
-        ----------
-        t : float or (N,) array_like
-            Depths from 0 to the duration. [t]
-
-        Returns
-        -------
-        (d, d) or (d, d, N) ndarray
-            [x]^2
-
-        Raises
-        ------
-        ParameterError
-            If a depth lies outside the plan.
-        """
-        return self._along(t, "covariance")
-
-    def _along(self, t: ArrayLike, name: str) -> np.ndarray:
-        depths = self._depths(t)
-        if depths.ndim == 0:
-            return getattr(self.path.point(float(depths)), name)
-        return np.stack([getattr(self.path.point(float(s)), name) for s in depths], axis=-1)
-
-    def _depths(self, t: ArrayLike) -> np.ndarray:
-        depths = real_array(t, "t")
-        if depths.ndim > 1 or depths.size == 0:
-            raise ShapeError(f"t: expected a depth or a vector of depths, found {depths.shape}")
-        slack = 1e-9 * self.duration
-        if depths.min() < -slack or depths.max() > self.duration + slack:
-            raise ParameterError(
-                f"t: expected depths from 0 to {self.duration:.6g}, found {depths.min():.6g} to "
-                f"{depths.max():.6g}; the plan ends there"
-            )
-        return np.clip(depths, 0.0, self.duration)
-
     # -- parameters -------------------------------------------------------------------------------
 
     def parameters(self, t: float) -> GaussianTransformer:
@@ -227,7 +132,7 @@ class SteeringPlan(Report):
         >>> print(plan.parameters(0).A, plan.parameters(0).b)
         [[0.5]] [0.5]
         """
-        return self._shifted(self._offsets(float(self._depths(t))))
+        return self.actuation.shifted(self._offsets(float(depths_within(t, self.duration))))
 
     def inputs(self, timepts: ArrayLike) -> np.ndarray:
         """Return the inputs that replay the plan in python-control.
@@ -270,8 +175,12 @@ class SteeringPlan(Report):
         >>> bool(np.allclose(resp.states[:, -1], [1, 4], rtol=1e-2))
         True
         """
-        offsets = [self._offsets(float(t)) for t in np.atleast_1d(self._depths(timepts))]
-        return np.stack([self._input(offset) for offset in offsets], axis=1)
+        depths = np.atleast_1d(depths_within(timepts, self.duration))
+        signals = [self.actuation.signal(self._offsets(float(t))) for t in depths]
+        return np.stack(signals, axis=1)
+
+    def _offsets(self, t: float) -> dict[str, np.ndarray]:
+        return self.actuation.along(self.path.point(t))
 
     def feedback(
         self, t: float, mean: ArrayLike, covariance: ArrayLike, *, gain: float | None = None
@@ -306,10 +215,12 @@ class SteeringPlan(Report):
         if depth.ndim:
             raise ShapeError(f"t: expected one depth, found shape {depth.shape}; pass a number")
         if depth < 0:
-            raise ParameterError(f"t: expected a depth of at least 0, found {float(depth):.6g}")
+            raise ParameterError(
+                f"t: expected a depth of at least 0, found {float(depth):.6g}; a plan begins at 0"
+            )
         mean, L = guidance.read_current(self, mean, covariance)
         gain = guidance.read_gain(self, gain)
-        return self._shifted(guidance.corrected(self, float(depth), mean, L, gain))
+        return self.actuation.shifted(guidance.corrected(self, float(depth), mean, L, gain))
 
     def controller(
         self, *, gain: float | None = None, name: str = "steering"
@@ -347,17 +258,6 @@ class SteeringPlan(Report):
         2
         """
         return guidance.controller(self, guidance.read_gain(self, gain), name)
-
-    def _offsets(self, t: float) -> dict[str, np.ndarray]:
-        point = self.path.point(t)
-        return self.actuation.offsets(point.mean, point.factor, point.mean_rate, point.factor_rate)
-
-    def _shifted(self, offsets: dict[str, np.ndarray]) -> GaussianTransformer:
-        changes = {key: getattr(self.model, key) + value for key, value in offsets.items()}
-        return self.model.replace(**changes)
-
-    def _input(self, offsets: dict[str, np.ndarray]) -> np.ndarray:
-        return np.concatenate([offsets[key].reshape(-1) for key in self.channels])
 
     # -- trajectories and layers ------------------------------------------------------------------
 
@@ -471,28 +371,7 @@ class SteeringPlan(Report):
         )
 
     def __str__(self) -> str:
-        kind = {"Geodesic": "geodesic", "PiecewiseGeodesic": "geodesics through waypoints"}
-        ends = read_ends(self.start, self.goal, self.rank)
-        least = Geodesic(ends, self.duration).energy
-        path = kind.get(type(self.path).__name__, "given by the user")
-        peaks = ", ".join(
-            f"|{key}| {value:.4g} [{UNITS[key]}]" for key, value in self.peak_norms.items()
-        )
-        how = f"by {self.actuators}, depth {self.duration:.6g} [t]"
-        lines = [
-            f"Steering plan, d = {self.dim}, rank {self.rank}, {how}",
-            f"  path           {path}",
-            f"  energy         {self.energy:.6g} [x^2/t], least possible {least:.6g}",
-            f"  peak norms     {peaks}",
-            f"  residual       {self.residual:.1e} relative",
-        ]
-        if self.dim <= REPORTED or "amplification" in self.__dict__:
-            advice = ", use the closed loop" if self.amplification > 1e6 else ""
-            lines.append(f"  amplification  {self.amplification:.3g} in open loop{advice}")
-        for name, (_, covariance) in (("start", self.start), ("goal", self.goal)):
-            if note := rank_note(covariance, name):
-                lines.append(f"  near the limit {note}")
-        return "\n".join(lines)
+        return plan_report(self)
 
 
 def parameter_norm(model: GaussianTransformer, key: str) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from gausscontrol.errors import ParameterError, ShapeError, UnreachableError
 from gausscontrol.linalg.bures import (
     align,
+    moment_pair,
     ranked_factor,
     read_covariance,
     read_pair,
@@ -95,6 +96,7 @@ def read_gaussian(
     value: ArrayLike | tuple, name: str, dim: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and covariance of what the user passed; a bare covariance has mean zero."""
+    value = moment_pair(value, name)
     if not isinstance(value, (tuple, list)) and np.ndim(value) == 1:
         try:
             size = state_dim(np.size(value)) if dim is None else dim

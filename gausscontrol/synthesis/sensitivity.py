@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import expm
 
-from gausscontrol.linalg.symmetric import symmetric_operator, vech_index
+from gausscontrol.linalg.operators import symmetric_operator
+from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.model.moments import MomentField
 
 if TYPE_CHECKING:

@@ -47,7 +47,8 @@ def steer(
     Parameters
     ----------
     start, goal : tuple or (d, d) array_like
-        (mean [x], covariance [x]^2), a packed state, or a covariance alone, with mean zero.
+        (mean [x], covariance [x]^2), an `Equilibrium`, a packed state, or a covariance alone, with
+        mean zero.
     duration : float
         Depth that the plan takes, positive. [t]
     actuators : {"feedforward", "attention", "keys"}, optional
@@ -137,7 +138,7 @@ def _check_energy(route: Path, ends: Ends) -> None:
 def _read_duration(value: Any) -> float:
     duration = real_array(value, "duration")
     if duration.ndim or not duration > 0:
-        raise ParameterError(f"duration: expected a positive depth, found {value!r}")
+        raise ParameterError(f"duration: expected a positive depth, found {value!r}; pass a number")
     return float(duration)
 
 
@@ -173,7 +174,8 @@ def _route(path: Any, derivative: Any, ends: Ends, duration: float) -> Path:
     if callable(path):
         if derivative is not None and not callable(derivative):
             raise ParameterError(
-                f"derivative: expected a function of depth, found {type(derivative).__name__}"
+                f"derivative: expected a function of depth, found {type(derivative).__name__}; "
+                "pass t -> (mean', covariance')"
             )
         return UserPath(path, derivative, ends, duration)
     if _is_one_pair(path, ends):

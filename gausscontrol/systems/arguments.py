@@ -6,9 +6,11 @@ nothing is padded, clipped or otherwise repaired.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from numbers import Real
 from typing import Any
 
+import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,12 +23,14 @@ __all__ = [
     "INPUTS",
     "OUTPUTS",
     "check_parameters",
+    "check_tolerances",
     "choice",
     "default_name",
     "depth_grid",
     "factor_rank",
     "input_signal",
     "listed",
+    "point_of",
     "replaced",
     "selection",
     "signal_vector",
@@ -49,10 +53,24 @@ def selection(value: Any, argument: str, known: tuple[str, ...]) -> tuple[str, .
     return tuple(chosen)
 
 
+def check_tolerances(rtol: Any, atol: Any) -> None:
+    """Refuse tolerances of an integration that are no numbers or out of range."""
+    if not (isinstance(rtol, Real) and 0 < rtol < 1):
+        raise ParameterError(
+            f"rtol: expected a number between 0 and 1, found {rtol!r}; 1e-8 is the default"
+        )
+    if atol is not None and not (isinstance(atol, Real) and 0 < atol < np.inf):
+        raise ParameterError(
+            f"atol: expected a positive number, found {atol!r}; leave it out for the default"
+        )
+
+
 def choice(value: Any, argument: str, known: tuple[str, ...]) -> str:
     """Return a value that must be one of the known ones."""
     if value not in known:
-        raise ParameterError(f"{argument}: expected one of {listed(known)}, found {value!r}")
+        raise ParameterError(
+            f"{argument}: expected one of {listed(known)}, found {value!r}; pass one of these"
+        )
     return value
 
 
@@ -104,7 +122,7 @@ def check_parameters(params: Mapping[str, Any] | None) -> None:
     """
     if params is not None and not isinstance(params, Mapping):
         raise ParameterError(
-            f"params: expected a dict such as {{'A': ...}}, found {type(params).__name__}"
+            f"params: expected a dict, found {type(params).__name__}; pass {{'A': ...}}"
         )
     unknown = [key for key in params or {} if key not in INPUTS]
     if unknown:
@@ -118,19 +136,82 @@ def default_name(model: GaussianTransformer) -> str | None:
     return model.name and model.name.replace(".", "_")
 
 
-def signal_vector(value: ArrayLike, name: str, size: int) -> np.ndarray:
+def point_of(x0: Any, u0: Any) -> tuple[Any, Any]:
+    """Return state and input, those of an operating point where x0 is one; the input may be zero.
+
+    Parameters
+    ----------
+    x0 : array_like or ct.OperatingPoint
+        What the user passed.
+    u0 : array_like or None
+        Goes before the input of the operating point.
+
+    Returns
+    -------
+    x0, u0
+        To be read by `signal_vector`.
+
+    Raises
+    ------
+    ParameterError
+        If the operating point was not found.
+    """
+    if isinstance(x0, ct.OperatingPoint):
+        u0 = x0.inputs if u0 is None else u0
+        x0 = x0.states
+        if x0 is None:
+            raise ParameterError(
+                "x0: expected an operating point with states, found none; "
+                "ct.find_operating_point returns that when it does not converge"
+            )
+    return x0, 0.0 if u0 is None else u0
+
+
+def signal_vector(
+    value: ArrayLike, name: str, size: int | None, *, padded: bool = False
+) -> np.ndarray:
     """Return a state or input vector.
 
     A number fills the vector and lists of arrays are joined, as in python-control; but a vector
     that is too short is not padded with zeros.
+
+    Parameters
+    ----------
+    value : array_like
+        What the user passed.
+    name : str
+        The argument's name, for the message.
+    size : int or None
+        Entries it must have; None for any number.
+    padded : bool, optional
+        Allow python-control's idiom for interconnections, [state of the plant, 0], in which a last
+        0 stands for all that is left.
+
+    Returns
+    -------
+    (size,) ndarray
+
+    Raises
+    ------
+    ParameterError
+        If an entry is not a finite real number.
+    ShapeError
+        If the number of entries is another.
     """
+    may_be_short = False
     if isinstance(value, (list, tuple)):
-        value = np.concatenate([np.zeros(0), *map(np.ravel, value)])
+        may_be_short = padded and len(value) > 1 and _is_zero(value[-1])
+        value = np.concatenate([np.zeros(0), *_flat(value, name)])
     array = real_array(value, name)
+    if size is None:
+        return array.reshape(-1)
     vector = np.full(size, array) if array.ndim == 0 else array.reshape(-1)
+    if may_be_short and vector.size < size:
+        vector = np.concatenate([vector, np.zeros(size - vector.size)])
     if vector.size != size:
+        entries = "1 entry" if size == 1 else f"{size} entries"
         raise ShapeError(
-            f"{name}: expected {size} entries, found {vector.size}; "
+            f"{name}: expected {entries}, found {vector.size}; "
             "see the system's state_labels and input_labels"
         )
     return vector
@@ -193,3 +274,15 @@ def _input_block(block: ArrayLike, count: int) -> np.ndarray:
             f"{np.shape(block)}; sample every input on the grid"
         )
     return np.broadcast_to(array, (array.shape[0], count))
+
+
+def _flat(value: list | tuple, name: str) -> Iterator[np.ndarray]:
+    for item in value:
+        if isinstance(item, (list, tuple)):
+            yield from _flat(item, name)
+        else:
+            yield real_array(item, name).reshape(-1)
+
+
+def _is_zero(item: Any) -> bool:
+    return np.ndim(item) == 0 and item == 0

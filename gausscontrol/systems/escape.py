@@ -11,13 +11,12 @@ it resume, it is looked at again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import DOP853
 
-if TYPE_CHECKING:
-    from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow
+from gausscontrol.systems.forms import CovarianceFlow, FactorFlow
 
 __all__ = ["Escape", "EscapeWatch"]
 

@@ -24,10 +24,18 @@ from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 
 from gausscontrol.errors import ParameterError, ShapeError
-from gausscontrol.linalg.arrays import real_array
+from gausscontrol.systems.arguments import point_of, signal_vector
 from gausscontrol.systems.loops import shortened, solve_loop
+from gausscontrol.systems.subsystems import (
+    differenced_subsystems,
+    has_own_linearize,
+    is_composite,
+    is_gain,
+    is_linear,
+    read_gain,
+)
 
-__all__ = ["differenced_subsystems", "exact_linearize"]
+__all__ = ["exact_linearize"]
 
 NEWTON_STEPS = 50
 # Newton converges at least by a factor of 1e-6 a step (a differenced D is that good), so the step
@@ -127,51 +135,14 @@ def exact_linearize(
             "sys: expected only subsystems with an exact linearisation, found "
             f"{shortened(inexact)} to difference; give it a linearize method or drop require_exact"
         )
-    if isinstance(x0, ct.OperatingPoint):
-        u0 = x0.inputs if u0 is None else u0
-        x0 = x0.states
-        if x0 is None:
-            raise ParameterError(
-                "x0: expected an operating point with states, found none; "
-                "ct.find_operating_point returns that when it does not converge"
-            )
+    x0, u0 = point_of(x0, u0)
     whole = ct.ss(sys) if isinstance(sys, ct.TransferFunction) else sys
-    x = _signal(x0, "x0", whole, whole.nstates)
-    u = _signal(0.0 if u0 is None else u0, "u0", whole, whole.ninputs)
+    padded = is_composite(whole)
+    x = signal_vector(x0, "x0", whole.nstates, padded=padded)
+    u = signal_vector(u0, "u0", whole.ninputs, padded=padded)
     matrices = _linear(whole, x, u, _Setting(t, dict(params or {}), eps))
     names = _names(whole, matrices) if copy_names else {}
     return ct.StateSpace(*matrices, whole.dt, remove_useless_states=False, **names | kwargs)
-
-
-def differenced_subsystems(sys: ct.InputOutputSystem) -> tuple[str, ...]:
-    """Name the subsystems that have no exact linearisation.
-
-    These are nonlinear systems whose class inherits the finite difference of python-control.
-    Constant gains that python-control itself makes in ``2 * sys`` or ``sys.feedback(K)`` are exact.
-
-    Parameters
-    ----------
-    sys : ct.InputOutputSystem
-
-    Returns
-    -------
-    tuple of str
-        Names, joined by dots through nested interconnections; empty if all is exact.
-
-    See Also
-    --------
-    exact_linearize : Differences these subsystems, and only these.
-
-    Examples
-    --------
-    >>> import control as ct
-    >>> import gausscontrol as gct
-    >>> layer = gct.moment_system(gct.GaussianTransformer(0.5, 1, -0.25), name="layer")
-    >>> clip = ct.nlsys(None, lambda t, x, u, params: u, inputs=1, outputs=1, name="clip")
-    >>> gct.differenced_subsystems(layer * clip)
-    ('clip',)
-    """
-    return tuple(_differenced(sys))
 
 
 # -- one system -----------------------------------------------------------------------------------
@@ -198,15 +169,15 @@ class _Setting:
 
 
 def _linear(system, x: np.ndarray, u: np.ndarray, setting: _Setting) -> _Matrices:
-    if _is_composite(system):
+    if is_composite(system):
         return _combined(system, x, u, setting)
-    if _is_linear(system):
+    if is_linear(system):
         return _Matrices(system.A, system.B, system.C, system.D)
-    if _is_gain(system):
-        gain = _read_gain(system)
+    if is_gain(system):
+        gain = read_gain(system)
         rows, columns = gain.shape
         return _Matrices(np.zeros((0, 0)), np.zeros((0, columns)), np.zeros((rows, 0)), gain)
-    step = {} if _has_own_linearize(system) else {"eps": setting.eps}
+    step = {} if has_own_linearize(system) else {"eps": setting.eps}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told in the error below
         linear = ct.linearize(system, x, u, t=setting.t, params=setting.params, **step)
     found, expected = (linear.nstates, *linear.shape), (x.size, *system.shape)
@@ -222,7 +193,7 @@ def _finite(matrices: _Matrices, system) -> _Matrices:
     wrong = [key for key, X in zip("ABCD", matrices, strict=True) if not np.isfinite(X).all()]
     if wrong:
         advice = "choose an operating point where it is differentiable"
-        if _is_composite(system):
+        if is_composite(system):
             advice = "its gains in series overflow, so scale them"
         raise ParameterError(
             f"sys: expected a finite linearisation of {system.name}, found NaN or infinite entries "
@@ -232,55 +203,13 @@ def _finite(matrices: _Matrices, system) -> _Matrices:
 
 
 def _output(system, x: np.ndarray, u: np.ndarray, setting: _Setting) -> np.ndarray:
-    if _is_composite(system):
+    if is_composite(system):
         inner = setting.inside(system)
         inputs, outputs = _internal_signals(system, x, u, inner)
         return system.output_map @ np.concatenate([outputs, inputs])
-    if _is_linear(system):
+    if is_linear(system):
         return system.C @ x + system.D @ u
     return np.asarray(system.output(setting.t, x, u, params=setting.params), dtype=float)
-
-
-def _has_own_linearize(system) -> bool:
-    own = getattr(system, "linearize", None)
-    return getattr(own, "__func__", own) is not ct.NonlinearIOSystem.linearize
-
-
-def _is_composite(system) -> bool:
-    # Also where python-control stores matrices with it: it differenced those.
-    return isinstance(system, ct.InterconnectedSystem) and not _has_own_linearize(system)
-
-
-def _is_linear(system) -> bool:
-    return isinstance(system, ct.StateSpace) and not _has_own_linearize(system)
-
-
-def _is_gain(system) -> bool:
-    # A number or matrix that python-control has wrapped in a function, which it does in one place.
-    # Should that place move, gains are differenced, and differenced_subsystems says so.
-    function = getattr(system, "outfcn", None)
-    return (
-        system.nstates == 0
-        and getattr(function, "__module__", "") == ct.NonlinearIOSystem.__module__
-        and getattr(function, "__qualname__", "") == "_convert_to_iosystem.<locals>.<lambda>"
-    )
-
-
-def _read_gain(system) -> np.ndarray:
-    columns = [system.outfcn(0, np.zeros(0), unit, {}) for unit in np.eye(system.ninputs)]
-    return np.array(columns, dtype=float).reshape(system.ninputs, system.noutputs).T
-
-
-def _differenced(system, path: str = "") -> Iterator[str]:
-    if _is_composite(system):
-        names = {place: name for name, place in system.syslist_index.items()}
-        for place, part in enumerate(system.syslist):
-            name = names.get(place, part.name)
-            yield from _differenced(part, f"{path}.{name}" if path else name)
-    elif isinstance(system, ct.NonlinearIOSystem) and not (
-        _has_own_linearize(system) or _is_linear(system) or _is_gain(system)
-    ):
-        yield path or system.name
 
 
 # -- the interconnection --------------------------------------------------------------------------
@@ -379,42 +308,6 @@ def _check_maps(system) -> None:
                 f"{name}: expected shape {expected} in {system.name}, found {found}; "
                 "it maps between all signals of the subsystems"
             )
-
-
-# -- arguments ------------------------------------------------------------------------------------
-
-
-def _signal(value: Any, name: str, system, size: int | None) -> np.ndarray:
-    padded = False
-    if isinstance(value, (list, tuple)):
-        # python-control's idiom [state of the plant, 0]: a last 0 stands for all that is left.
-        padded = _is_composite(system) and len(value) > 1 and _is_zero(value[-1])
-        value = np.concatenate([np.zeros(0), *_flat(value, name)])
-    array = real_array(value, name)
-    if size is None:
-        return array.reshape(-1)
-    vector = np.full(size, array) if array.ndim == 0 else array.reshape(-1)
-    if padded and vector.size < size:
-        vector = np.concatenate([vector, np.zeros(size - vector.size)])
-    if vector.size != size:
-        entries = "1 entry" if size == 1 else f"{size} entries"
-        raise ShapeError(
-            f"{name}: expected {entries}, found {vector.size}; "
-            "see the system's state_labels and input_labels"
-        )
-    return vector
-
-
-def _flat(value: list | tuple, name: str) -> Iterator[np.ndarray]:
-    for item in value:
-        if isinstance(item, (list, tuple)):
-            yield from _flat(item, name)
-        else:
-            yield real_array(item, name).reshape(-1)
-
-
-def _is_zero(item: Any) -> bool:
-    return np.ndim(item) == 0 and item == 0
 
 
 def _names(system, matrices: _Matrices) -> dict[str, Any]:

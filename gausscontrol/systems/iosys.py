@@ -18,8 +18,8 @@ import control as ct
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gausscontrol.errors import ParameterError, ShapeError
-from gausscontrol.linalg.arrays import real_array
+from gausscontrol.errors import ParameterError
+from gausscontrol.linalg.operators import factor_derivative
 from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.packing import read_moments
@@ -33,14 +33,16 @@ from gausscontrol.systems.arguments import (
     choice,
     default_name,
     factor_rank,
-    listed,
+    point_of,
     replaced,
     selection,
     signal_vector,
 )
+from gausscontrol.systems.inputs import InputLayout
+from gausscontrol.systems.labels import factor_labels, moment_labels
 from gausscontrol.systems.system_report import system_html
 
-__all__ = ["MomentSystem", "covariance_label", "moment_system"]
+__all__ = ["MomentSystem", "linear_system", "moment_system"]
 
 # What a system is made with besides the model.
 KEYWORDS = (
@@ -55,40 +57,6 @@ KEYWORDS = (
     "state_prefix",
     "repr_format",
 )
-
-
-def covariance_label(n: int, d: int) -> str:
-    """Name the n-th entry of vech(Sigma) by its subscripts.
-
-    Parameters
-    ----------
-    n : int
-        Position in vech, from 0; the state called ``Sigma[n]``.
-    d : int
-        Token dimension.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ParameterError
-        If n is not a position in the vech of a d x d matrix.
-
-    Examples
-    --------
-    >>> import gausscontrol as gct
-    >>> gct.covariance_label(1, 2)
-    'Sigma[1,0]'
-    """
-    index = vech_index(d)
-    if not 0 <= n < index.rows.size:
-        raise ParameterError(
-            f"n: expected 0 to {index.rows.size - 1} for d = {d}, found {n}; "
-            "vech stacks the lower triangle column by column"
-        )
-    return f"Sigma[{index.rows[n]},{index.columns[n]}]"
 
 
 class MomentSystem(ct.NonlinearIOSystem):
@@ -126,6 +94,8 @@ class MomentSystem(ct.NonlinearIOSystem):
         Number of columns of L in the factor form, d otherwise.
     dim : int
         Token dimension d.
+    output_rows : (noutputs,) ndarray of int
+        Which entries of (mu, vech Sigma) are outputs.
 
     Raises
     ------
@@ -153,60 +123,31 @@ class MomentSystem(ct.NonlinearIOSystem):
         **kwargs: Any,
     ) -> None:
         check_single_model(model)
-        unknown = [key for key in kwargs if key not in ("dt", "repr_format")]
-        if unknown:
-            raise TypeError(
-                f"unrecognized keyword: {', '.join(unknown)}; expected {', '.join(KEYWORDS)}"
-            )
-        if "dt" in kwargs and kwargs.pop("dt") != model.dt:
-            raise ParameterError(
-                f"dt: expected the model's own dt = {model.dt:g}; "
-                "set it with model.replace(dt=...) instead"
-            )
+        _check_keywords(kwargs, model)
         check_parameters(params)
         self.model, self.dim = replaced(model, params or {}), model.dim
         self.channels = selection(inputs, "inputs", INPUTS)
         self.form = choice(form, "form", FORMS)
         self.rank = factor_rank(rank, form, model.dim)
-        self._sizes = {key: getattr(model, key).shape for key in self.channels}
+        self._layout = InputLayout(model, self.channels)
         self._nominal = self._field = MomentField.of(self.model)
         self._selected = selection(OUTPUTS if outputs is None else outputs, "outputs", OUTPUTS)
         if not self._selected:
             raise ParameterError("outputs: expected mu or Sigma, found none; drop the argument")
         self._whole_state = self.form == "covariance" and self._selected == OUTPUTS
-        self._rows = self._output_rows()
-        labels = self._moment_labels()
+        self.output_rows = self._selected_rows()
+        moments = moment_labels(self.dim)
+        states = moments if form == "covariance" else factor_labels(self.dim, self.rank)
         super().__init__(
             self._update,
             self._read_out,
             name=default_name(model) if name is None else name,
-            inputs=[
-                f"{input_prefix}{key}[{i}]"
-                for key, shape in self._sizes.items()
-                for i in range(int(np.prod(shape)))
-            ],
-            outputs=[output_prefix + labels[row] for row in self._rows],
-            states=[state_prefix + label for label in self._state_labels()],
+            inputs=[input_prefix + label for label in self._layout.labels()],
+            outputs=[output_prefix + moments[row] for row in self.output_rows],
+            states=[state_prefix + label for label in states],
             dt=model.dt,
             **kwargs,
         )
-
-    # -- labels and layout ----------------------------------------------------------------------
-
-    def _moment_labels(self) -> list[str]:
-        size = vech_index(self.dim).low.size
-        return [f"mu[{i}]" for i in range(self.dim)] + [f"Sigma[{i}]" for i in range(size)]
-
-    def _state_labels(self) -> list[str]:
-        if self.form == "covariance":
-            return self._moment_labels()
-        factor_labels = [f"L[{i}]" for i in range(self.dim * self.rank)]
-        return [f"mu[{i}]" for i in range(self.dim)] + factor_labels
-
-    def _output_rows(self) -> np.ndarray:
-        size = vech_index(self.dim).low.size
-        rows = {"mu": np.arange(self.dim), "Sigma": self.dim + np.arange(size)}
-        return np.concatenate([rows[key] for key in self._selected])
 
     # -- what python-control calls ----------------------------------------------------------------
 
@@ -237,7 +178,7 @@ class MomentSystem(ct.NonlinearIOSystem):
     def _out(self, t, x, u) -> np.ndarray:
         if self._whole_state:
             return np.array(x)
-        return self.moments(x)[self._rows]
+        return self.moments(x)[self.output_rows]
 
     def field(self, params: Mapping[str, Any] | None = None) -> MomentField:
         """Return the right side for some parameter values.
@@ -275,15 +216,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         -------
         MomentField
         """
-        return field.offset(**self._split(u)) if np.any(u) else field
-
-    def _split(self, u: np.ndarray) -> dict[str, np.ndarray]:
-        parts, start = {}, 0
-        for key, shape in self._sizes.items():
-            stop = start + int(np.prod(shape))
-            parts[key] = u[start:stop].reshape(shape)
-            start = stop
-        return parts
+        return field.offset(**self._layout.split(u)) if np.any(u) else field
 
     def __str__(self) -> str:
         head = ct.InputOutputSystem.__str__(self)
@@ -374,44 +307,7 @@ class MomentSystem(ct.NonlinearIOSystem):
         >>> print(system.input_vector(V=[[0.5]]))
         [0.  0.5]
         """
-        for key in offsets:
-            if key not in INPUTS:
-                raise TypeError(f"unrecognized keyword: {key}; input_vector takes {listed(INPUTS)}")
-            if key not in self.channels:
-                raise ParameterError(
-                    f"{key}: expected one of this system's inputs, {listed(self.channels)}; "
-                    "name it in moment_system(..., inputs=...)"
-                )
-        parts = {key: self._offset(key, value) for key, value in offsets.items()}
-        lengths = {part.shape[1:] for part in parts.values()} - {()}
-        if len(lengths) > 1:
-            raise ShapeError(
-                f"offsets: expected one number of time points, found {sorted(lengths)}; "
-                "sample all offsets on the same grid"
-            )
-        tail = lengths.pop() if lengths else ()
-        u = np.zeros((self.ninputs, *tail))
-        start = 0
-        for key, shape in self._sizes.items():
-            stop = start + int(np.prod(shape))
-            if key in parts:
-                part = parts[key]
-                u[start:stop] = part if part.ndim == 1 + len(tail) else part[:, None]
-            start = stop
-        return u
-
-    def _offset(self, key: str, value: ArrayLike) -> np.ndarray:
-        array, shape = real_array(value, key), self._sizes[key]
-        shapes = [shape] + ([shape[1:]] if key in "VBk" and shape[0] == 1 else [])
-        if self.dim == 1 and array.ndim == 0:
-            array = array.reshape(shape)
-        for wanted in shapes:
-            if array.shape[: len(wanted)] == wanted and array.ndim - len(wanted) <= 1:
-                return array.reshape(int(np.prod(shape)), *array.shape[len(wanted) :])
-        raise ShapeError(
-            f"{key}: expected an offset of shape {shape}, with or without a last time axis, "
-            f"found {array.shape}; shape it like the model's {key}"
-        )
+        return self._layout.vector(offsets)
 
     def linearize(
         self,
@@ -427,8 +323,8 @@ class MomentSystem(ct.NonlinearIOSystem):
 
         Parameters
         ----------
-        x0 : (nstates,) array_like or ct.OperatingPoint
-            State, or operating point with state and input.
+        x0 : (nstates,) array_like, ct.OperatingPoint or Equilibrium
+            State, operating point with state and input, or what has an `operating_point`.
         u0 : (ninputs,) array_like, optional
             Input offsets, zero by default.
         t : float, optional
@@ -467,42 +363,38 @@ class MomentSystem(ct.NonlinearIOSystem):
         >>> print(linear.A[1, 1], linear.B[1, 0])
         -1.0 4.0
         """
-        if isinstance(x0, ct.OperatingPoint):
-            u0 = x0.inputs if u0 is None else u0
-            x0 = x0.states
-            if x0 is None:
-                raise ParameterError(
-                    "x0: expected an operating point with states, found none; "
-                    "ct.find_operating_point returns that when it does not converge"
-                )
+        if callable(getattr(x0, "operating_point", None)):
+            x0 = x0.operating_point(self)
+        x0, u0 = point_of(x0, u0)
         x = signal_vector(x0, "x0", self.nstates)
-        u = signal_vector(0.0 if u0 is None else u0, "u0", self.ninputs)
+        u = signal_vector(u0, "u0", self.ninputs)
         A, B, C = self._derivatives(self.offset_field(self.field(params), u), x)
-        D = np.zeros((self.noutputs, self.ninputs))
-        linear = ct.StateSpace(A, B, C, D, self.dt, remove_useless_states=False)
-        if copy_names:
-            linear._copy_names(self, prefix_suffix_name="linearized")
-        return ct.StateSpace(linear, **kwargs) if kwargs else linear
+        return linear_system(self, A, B, C, copy_names=copy_names, **kwargs)
+
+    def _selected_rows(self) -> np.ndarray:
+        size = vech_index(self.dim).low.size
+        rows = {"mu": np.arange(self.dim), "Sigma": self.dim + np.arange(size)}
+        return np.concatenate([rows[key] for key in self._selected])
 
     def _derivatives(self, field, x) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.form == "covariance":
-            C = np.eye(self.nstates) if self._whole_state else np.eye(self.nstates)[self._rows]
+            C = (
+                np.eye(self.nstates)
+                if self._whole_state
+                else np.eye(self.nstates)[self.output_rows]
+            )
             return field.jacobian(x), field.input_jacobian(x, self.channels), C
         return (
             field.factor_jacobian(x),
             field.factor_input_jacobian(x, self.channels),
-            self._moments_by_factor(x)[self._rows],
+            self._moments_by_factor(x)[self.output_rows],
         )
 
     def _moments_by_factor(self, x: np.ndarray) -> np.ndarray:
-        L, index = x[self.dim :].reshape(self.dim, -1), vech_index(self.dim)
-        unit = np.eye(self.dim)
-        # d(L L^T)_ij / dL_pa = delta_ip L_ja + delta_jp L_ia
-        tensor = np.einsum("np,na->npa", unit[index.rows], L[index.columns])
-        tensor += np.einsum("np,na->npa", unit[index.columns], L[index.rows])
-        out = np.zeros((self.dim + index.low.size, x.size))
-        out[: self.dim, : self.dim] = unit
-        out[self.dim :, self.dim :] = tensor.reshape(index.low.size, -1)
+        derivative = factor_derivative(x[self.dim :].reshape(self.dim, -1))
+        out = np.zeros((self.dim + len(derivative), x.size))
+        out[: self.dim, : self.dim] = np.eye(self.dim)
+        out[self.dim :, self.dim :] = derivative
         return out
 
 
@@ -573,3 +465,54 @@ def moment_system(
     return MomentSystem(
         model, inputs=inputs, outputs=outputs, form=form, rank=rank, name=name, **kwargs
     )
+
+
+def linear_system(
+    system: ct.InputOutputSystem,
+    A: np.ndarray,
+    B: np.ndarray,
+    C: np.ndarray,
+    *,
+    copy_names: bool,
+    **kwargs: Any,
+) -> ct.StateSpace:
+    """Return a linearisation without feedthrough as `linearize` of python-control does.
+
+    Parameters
+    ----------
+    system : ct.InputOutputSystem
+        What was linearised.
+    A, B, C : (n, n), (n, m) and (p, n) ndarray
+    copy_names : bool
+        Give the linear system the signal names of this one.
+    **kwargs
+        name, inputs, outputs, states, as in `ct.linearize`.
+
+    Returns
+    -------
+    ct.StateSpace
+
+    Raises
+    ------
+    TypeError
+        If a keyword is unknown.
+    """
+    D = np.zeros((system.noutputs, system.ninputs))
+    linear = ct.StateSpace(A, B, C, D, system.dt, remove_useless_states=False)
+    if copy_names:
+        linear._copy_names(system, prefix_suffix_name="linearized")
+    return ct.StateSpace(linear, **kwargs) if kwargs else linear
+
+
+def _check_keywords(kwargs: dict[str, Any], model: GaussianTransformer) -> None:
+    """Refuse unknown keywords and a dt that is not the model's; take a dt that is out."""
+    unknown = [key for key in kwargs if key not in ("dt", "repr_format")]
+    if unknown:
+        raise TypeError(
+            f"unrecognized keyword: {', '.join(unknown)}; expected {', '.join(KEYWORDS)}"
+        )
+    if "dt" in kwargs and kwargs.pop("dt") != model.dt:
+        raise ParameterError(
+            f"dt: expected the model's own dt = {model.dt:g}; "
+            "set it with model.replace(dt=...) instead"
+        )

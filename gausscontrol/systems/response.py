@@ -111,7 +111,8 @@ def moment_response(
         Increasing depths; with dt > 0 whole layers apart, and for a stack between 0 and its depth
         with residual layers whole. [t]
     initial : tuple or array_like
-        (mean, covariance), or a packed state of the system (in the factor form an array).
+        (mean, covariance), anything with these as attributes such as an `Equilibrium`, or a packed
+        state of the system (in the factor form an array).
     inputs : array_like, optional
         Offsets as in `ct.input_output_response`: a number, one value per input, (ninputs, N)
         interpolated linearly between the points of the grid, or a list that mixes these.
@@ -209,7 +210,7 @@ def build_response(task: Task, solution: Solution, times: np.ndarray, params) ->
         states = np.concatenate([solution.mean, solution.factor.reshape(-1, count)])
     response = MomentResponse(
         times[:count],
-        packed[system._rows],
+        packed[system.output_rows],
         states,
         task.signal[:, :count],
         issiso=system.issiso(),

@@ -14,6 +14,7 @@ from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.symmetric import factor
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.stack import LayerStack
+from gausscontrol.model.transformer import GaussianTransformer
 from gausscontrol.systems.iosys import moment_system
 from gausscontrol.systems.trajectory import Solution, Task, solve
 
@@ -75,7 +76,7 @@ def snap_to_boundaries(stack: LayerStack, depths: np.ndarray) -> np.ndarray:
     if depths[0] < -slack or depths[-1] > stack.depth + slack:
         raise ParameterError(
             f"timepts: expected depths from 0 to {stack.depth:.6g}, the depth of the stack, found "
-            f"{depths[0]:.6g} to {depths[-1]:.6g}"
+            f"{depths[0]:.6g} to {depths[-1]:.6g}; end at stack.depth"
         )
     nearest = np.abs(depths[:, None] - boundaries).argmin(axis=1)
     on_boundary = np.abs(depths - boundaries[nearest]) <= slack
@@ -90,7 +91,7 @@ def snap_to_boundaries(stack: LayerStack, depths: np.ndarray) -> np.ndarray:
     return snapped
 
 
-def _layer_task(task: Task, layer, grid: np.ndarray) -> Task:
+def _layer_task(task: Task, layer: GaussianTransformer, grid: np.ndarray) -> Task:
     system = moment_system(layer.replace(name=None))
     signal = np.zeros((system.ninputs, grid.size))
     return replace(task, system=system, field=MomentField.of(layer), depths=grid, signal=signal)

@@ -22,8 +22,9 @@ from gausscontrol.errors import IntegrationError, ParameterError
 from gausscontrol.linalg.symmetric import factor, vech_index
 from gausscontrol.model.closed_form import ScalarValueModel, closed_form_flow, mean_moves
 from gausscontrol.model.moments import MomentField
-from gausscontrol.systems.arguments import choice
-from gausscontrol.systems.integrate import CovarianceFlow, FactorFlow, Leg, integrate
+from gausscontrol.systems.arguments import check_tolerances, choice
+from gausscontrol.systems.forms import CovarianceFlow, FactorFlow
+from gausscontrol.systems.integrate import Leg, integrate
 from gausscontrol.systems.iosys import MomentSystem
 
 __all__ = ["METHODS", "Solution", "Task", "solve"]
@@ -44,6 +45,86 @@ ABSOLUTE_SHARE = 1e-3
 MOST_STRIDES = 1_000
 # Distinct gaps of the grid beyond which it integrates too.
 MOST_GAPS = 100
+
+
+@dataclass
+class Task:
+    """Everything that defines one trajectory, validated.
+
+    Depths are counted from the first point of the grid, so that a grid far from zero costs no
+    digits; `signal` holds the input offsets at its points.
+    """
+
+    system: MomentSystem
+    field: MomentField
+    depths: np.ndarray
+    signal: np.ndarray  # (ninputs, N)
+    mean: np.ndarray
+    covariance: np.ndarray
+    factor: np.ndarray
+    rank: int
+    transition: bool
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    @property
+    def lands(self) -> bool:
+        """Whether steps end at the samples."""
+        return self.depths.size <= MOST_LANDINGS
+
+    @property
+    def safety(self) -> float:
+        """Local tolerance over the tolerance asked for."""
+        return LANDED if self.lands else INTERPOLATED
+
+    def set_tolerances(self, rtol: float, atol: float | None) -> None:
+        """Set rtol and atol; the default atol is in proportion to the size of the start."""
+        check_tolerances(rtol, atol)
+        if atol is None:
+            size = max(np.sqrt(np.trace(self.covariance)), np.linalg.norm(self.mean))
+            atol = ABSOLUTE_SHARE * rtol * (size or 1.0)
+        self.rtol, self.atol = rtol, atol
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the input is the same at every point of the grid."""
+        return bool((self.signal == self.signal[:, :1]).all())
+
+    def field_at(self) -> Callable[[float], MomentField]:
+        """Return the function that gives the right side at a depth."""
+        if self.is_constant:
+            field = self.system.offset_field(self.field, self.signal[:, 0])
+            return lambda t: field
+        return lambda t: self.system.offset_field(self.field, self.input_at(t))
+
+    def input_at(self, t: float) -> np.ndarray:
+        """Interpolate the input linearly, as ct.input_output_response does; constant outside."""
+        right = int(np.clip(np.searchsorted(self.depths, t), 1, self.depths.size - 1))
+        left = right - 1
+        share = (t - self.depths[left]) / (self.depths[right] - self.depths[left])
+        share = min(max(share, 0.0), 1.0)
+        return (1 - share) * self.signal[:, left] + share * self.signal[:, right]
+
+    @property
+    def follows_factor(self) -> bool:
+        """Whether the states wanted are those of L' = M L, without a gauge."""
+        return self.system.form == "factor"
+
+
+@dataclass
+class Solution:
+    """Moments at the first points of the grid; at all of them unless the trajectory escapes.
+
+    `blow_up_time` counts from the first point of the grid.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    factor: np.ndarray | None
+    transition: np.ndarray | None
+    method: str
+    blow_up_time: float | None = None
+    blow_up_error: float | None = None
 
 
 def solve(task: Task, method: str) -> Solution:
@@ -104,89 +185,6 @@ def _integrate_either(task: Task, method: str) -> Solution:
 def _better_form(task: Task) -> str:
     values = np.linalg.eigvalsh(task.covariance)
     return "covariance" if values[0] > COVARIANCE_RATIO * values[-1] else "factor"
-
-
-@dataclass
-class Task:
-    """Everything that defines one trajectory, validated.
-
-    Depths are counted from the first point of the grid, so that a grid far from zero costs no
-    digits; `signal` holds the input offsets at its points.
-    """
-
-    system: MomentSystem
-    field: MomentField
-    depths: np.ndarray
-    signal: np.ndarray  # (ninputs, N)
-    mean: np.ndarray
-    covariance: np.ndarray
-    factor: np.ndarray
-    rank: int
-    transition: bool
-    rtol: float = 0.0
-    atol: float = 0.0
-
-    @property
-    def lands(self) -> bool:
-        """Whether steps end at the samples."""
-        return self.depths.size <= MOST_LANDINGS
-
-    @property
-    def safety(self) -> float:
-        """Local tolerance over the tolerance asked for."""
-        return LANDED if self.lands else INTERPOLATED
-
-    def set_tolerances(self, rtol: float, atol: float | None) -> None:
-        """Set rtol and atol; the default atol is in proportion to the size of the start."""
-        if not 0 < rtol < 1:
-            raise ParameterError(f"rtol: expected a number between 0 and 1, found {rtol!r}")
-        if atol is not None and not 0 < atol < np.inf:
-            raise ParameterError(f"atol: expected a positive number, found {atol!r}")
-        if atol is None:
-            size = max(np.sqrt(np.trace(self.covariance)), np.linalg.norm(self.mean))
-            atol = ABSOLUTE_SHARE * rtol * (size or 1.0)
-        self.rtol, self.atol = rtol, atol
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the input is the same at every point of the grid."""
-        return bool((self.signal == self.signal[:, :1]).all())
-
-    def field_at(self) -> Callable[[float], MomentField]:
-        """Return the function that gives the right side at a depth."""
-        if self.is_constant:
-            field = self.system.offset_field(self.field, self.signal[:, 0])
-            return lambda t: field
-        return lambda t: self.system.offset_field(self.field, self.input_at(t))
-
-    def input_at(self, t: float) -> np.ndarray:
-        """Interpolate the input linearly, as ct.input_output_response does; constant outside."""
-        right = int(np.clip(np.searchsorted(self.depths, t), 1, self.depths.size - 1))
-        left = right - 1
-        share = (t - self.depths[left]) / (self.depths[right] - self.depths[left])
-        share = min(max(share, 0.0), 1.0)
-        return (1 - share) * self.signal[:, left] + share * self.signal[:, right]
-
-    @property
-    def follows_factor(self) -> bool:
-        """Whether the states wanted are those of L' = M L, without a gauge."""
-        return self.system.form == "factor"
-
-
-@dataclass
-class Solution:
-    """Moments at the first points of the grid; at all of them unless the trajectory escapes.
-
-    `blow_up_time` counts from the first point of the grid.
-    """
-
-    mean: np.ndarray
-    covariance: np.ndarray
-    factor: np.ndarray | None
-    transition: np.ndarray | None
-    method: str
-    blow_up_time: float | None = None
-    blow_up_error: float | None = None
 
 
 # -- closed form --------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from gausscontrol.errors import ParameterError
 from gausscontrol.linalg.symmetric import vech_index
 from gausscontrol.model.moments import MomentField
 from gausscontrol.model.transformer import GaussianTransformer
-from gausscontrol.systems.arguments import signal_vector
-from gausscontrol.systems.iosys import MomentSystem
+from gausscontrol.systems.arguments import point_of, signal_vector
+from gausscontrol.systems.iosys import MomentSystem, linear_system
 from gausscontrol.tokens.feedforward import FeedForward, check_partners
 from gausscontrol.tokens.units import UnitMoments
 
@@ -249,24 +249,13 @@ class ClosureSystem(ct.NonlinearIOSystem):
         >>> bool(np.allclose(linear.A, [[0, 1 / np.sqrt(2 * np.pi)], [2 * 0.7978846, 0]]))
         True
         """
-        if isinstance(x0, ct.OperatingPoint):
-            u0 = x0.inputs if u0 is None else u0
-            x0 = x0.states
-            if x0 is None:
-                raise ParameterError(
-                    "x0: expected an operating point with states, found none; "
-                    "ct.find_operating_point returns that when it does not converge"
-                )
+        x0, u0 = point_of(x0, u0)
         x = signal_vector(x0, "x0", self.nstates)
-        u = signal_vector(0.0 if u0 is None else u0, "u0", self.ninputs)
+        u = signal_vector(u0, "u0", self.ninputs)
         field = self._frozen(self._plain.offset_field(self._parameters(params), u), x)
         A, B, C = self._plain._derivatives(field, x)
         A = A + self._closure_jacobian(field, x)
-        D = np.zeros((self.noutputs, self.ninputs))
-        linear = ct.StateSpace(A, B, C, D, self.dt, remove_useless_states=False)
-        if copy_names:
-            linear._copy_names(self, prefix_suffix_name="linearized")
-        return ct.StateSpace(linear, **kwargs) if kwargs else linear
+        return linear_system(self, A, B, C, copy_names=copy_names, **kwargs)
 
     # -- what A_eq and b_eq change by -------------------------------------------------------------
 

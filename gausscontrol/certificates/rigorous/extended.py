@@ -30,7 +30,6 @@ from gausscontrol.linalg.balls import (
     inverse,
     is_positive_definite,
 )
-from gausscontrol.linalg.polynomials import monomials
 from gausscontrol.linalg.symmetric import vech_index, whitening
 from gausscontrol.model.transformer import GaussianTransformer
 
@@ -82,7 +81,7 @@ def prove_extended(
     if model.dt or not witness.eta > 0:
         return False
     floor = witness.alpha if rate is None else rate
-    if not floor > 0 or not _is_well_formed(model.dim, witness):
+    if not floor > 0 or not witness.fits(model.dim):
         return False
     with working(model.dim):
         original = ExactModel.of(model)
@@ -115,18 +114,6 @@ def field_terms(model: ExactModel, S: BallMatrix) -> list[Terms]:
                     value = T[i][here] * (2 if i == there else 1)
                     accumulate(field[entry[i][there]], key, value)
     return field
-
-
-def _is_well_formed(dim: int, witness: ExtendedWitness) -> bool:
-    if witness.degree < 2 or witness.degree % 2:
-        return False
-    count = len(monomials(dim * (dim + 1) // 2, 1, witness.degree // 2))
-    shapes = [(count, count)] * 2 + [(count * dim, count * dim)]
-    matrices = (witness.Phi, witness.Q, witness.G)
-    return all(
-        M.shape == shape and bool(np.isfinite(M).all())
-        for M, shape in zip(matrices, shapes, strict=True)
-    )
 
 
 def _identity_holds(

@@ -3,6 +3,7 @@
     y = tr(P Sigma):   P A + A^T P <= 2 a P,   -q_P(S) - <G, S (x) S> - k tr(P S)^2 >= 0,   G >= 0
     y = lambda_max(B^(1/2) Sigma B^(1/2)):   B A + A^T B <= 2 a B,   B V + V^T B <= -2 (k + e) B
     =>  y' <= 2 (a y - k y^2)
+    y = lambda_max(P Sigma):   G <= 0,   P A + A^T P + G <= 2 a P   =>  y' <= 2 a y while y >= 1
 
 with q_P(S) = sum_h tr(P V_h S B_h S) and, in the second line, the one effective head of
 `common_key`. No equilibrium is involved: all is a statement about the floats of the model and of
@@ -23,6 +24,7 @@ from gausscontrol.certificates.rigorous.cone import cone_remainder
 from gausscontrol.certificates.rigorous.exact_model import (
     ExactModel,
     exact_gain,
+    gain_of,
     lyapunov_form,
     working,
 )
@@ -77,20 +79,14 @@ def prove_boundedness(certificate: Boundedness) -> bool:
         return False
     with working(model.dim):
         exact_model = ExactModel.of(model)
+        if certificate.method == "riccati":
+            return _filter_bounds(certificate, exact_model)
         shown = _comparison(certificate, exact_model, rate, gain)
         if shown is None:
             return False
         if keeps:
             return not certificate.mean_stable and _stays(shown, certificate.bound)
-        # tr Sigma <= bound follows from D = I, and the balanced trace from its own D.
-        ones = np.ones(model.dim)
-        if not _limits(shown, ones, rate, gain, certificate.bound):
-            return False
-        if not certificate.mean_stable:
-            return True
-        scale = balanced(model).scale
-        reach = 0.0 if rate <= 0 else _reach(shown, scale) * rate / gain * (1 + ROOM)
-        return _limits(shown, scale, rate, gain, reach) and _mean_stays(exact_model, scale, reach)
+        return _bounds(certificate, exact_model, shown, rate, gain)
 
 
 def prove_collapse(certificate: Collapse) -> bool:
@@ -128,7 +124,7 @@ def prove_collapse(certificate: Collapse) -> bool:
 
 
 class _Shown(NamedTuple):
-    # y is lambda_max in the coordinates `weight`^(1/2) if spectral, tr(weight Sigma) if not.
+    # y is lambda_max(weight Sigma) if spectral, tr(weight Sigma) if not.
     weight: np.ndarray
     is_spectral: bool
 
@@ -177,7 +173,7 @@ def _cone_decay(
     if form is not None and is_positive_definite(form):
         return True
     # T(S) S + S T(S)^T = S G S <= 0, G = 0 without attention, whatever P >= 0 is.
-    return gain == 0 and (_vanishes(exact_model) or _riccati_decay(model))
+    return gain == 0 and (_vanishes(exact_model) or _gain_is_nonpositive(model))
 
 
 def _spectral_decay(
@@ -198,12 +194,41 @@ def _vanishes(model: ExactModel) -> bool:
     return all(is_zero(V) or is_zero(B) for V, B in zip(model.V, model.B, strict=True))
 
 
-def _riccati_decay(model: GaussianTransformer) -> bool:
+def _gain_is_nonpositive(model: GaussianTransformer) -> bool:
     gain = exact_gain(model)
     return gain is not None and alternates(-gain)
 
 
 # -- bounds ---------------------------------------------------------------------------------------
+
+
+def _bounds(
+    certificate: Boundedness, exact_model: ExactModel, shown: _Shown, rate: float, gain: float
+) -> bool:
+    """Prove the bound, and that the mean is stable under it, where limsup y <= rate / gain."""
+    # tr Sigma <= bound follows from D = I, and the balanced trace from its own D.
+    ones = np.ones(exact_model.dim)
+    if not _limits(shown, ones, rate, gain, certificate.bound):
+        return False
+    if not certificate.mean_stable:
+        return True
+    scale = balanced(certificate.model).scale
+    reach = 0.0 if rate <= 0 else _reach(shown, scale) * rate / gain * (1 + ROOM)
+    return _limits(shown, scale, rate, gain, reach) and _mean_stays(exact_model, scale, reach)
+
+
+def _filter_bounds(certificate: Boundedness, exact_model: ExactModel) -> bool:
+    """Prove P > 0, G <= 0 and P A + A^T P + G <= 2 a P, a < 0, after which y <= 1."""
+    if not (certificate.rate < 0 == certificate.gain and _gain_is_nonpositive(certificate.model)):
+        return False
+    shown = _Shown(symmetrise(certificate.P), True)
+    P = exact_matrix(shown.weight)
+    linear = lyapunov_form(P, exact_model.A) + gain_of(exact_model)
+    return (
+        is_positive_definite(P)
+        and is_positive_definite(P * exact(2 * certificate.rate) - linear)
+        and _bounds(certificate, exact_model, shown, 1.0, 1.0)
+    )
 
 
 def _limits(shown: _Shown, scale: np.ndarray, rate: float, gain: float, bound: float) -> bool:

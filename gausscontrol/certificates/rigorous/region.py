@@ -42,7 +42,7 @@ from gausscontrol.linalg.symmetric import symmetrise, vech_index, whitening
 
 if TYPE_CHECKING:
     from gausscontrol.certificates.region import RegionOfAttraction
-    from gausscontrol.certificates.region_sos import Witness
+    from gausscontrol.certificates.region_identity import Witness
     from gausscontrol.certificates.rigorous.terms import Terms
     from gausscontrol.linalg.balls import Ball, BallMatrix
 
