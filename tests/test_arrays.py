@@ -17,7 +17,7 @@ BAD_ENTRIES = {
     "object": (np.array([[1, None], [None, 1]]), ParameterError, "objects"),
     "huge integers": ([[10**30, 0], [0, 1]], ParameterError, "objects"),
     "sparse": (scipy.sparse.eye_array(2), ParameterError, "objects"),
-    "none": (None, ParameterError, "objects"),
+    "none": (None, ParameterError, "None"),
     "boolean": (np.eye(2, dtype=bool), ParameterError, "booleans"),
     "text": ([["1", "0"], ["0", "1"]], ParameterError, "entries of type"),
     "dates": (np.zeros((2, 2), dtype="M8[s]"), ParameterError, "entries of type"),
@@ -119,7 +119,8 @@ def test_not_a_vector(shape):
 
 @pytest.mark.parametrize("value", [[1.0, 2.0], 1.0, np.zeros((1, 4))])
 def test_vector_of_the_wrong_size(value):
-    with pytest.raises(ShapeError, match=r"^bias: expected a vector of 3 entries, found shape"):
+    found = r"^bias: expected a vector of 3 entries, found (shape|one number)"
+    with pytest.raises(ShapeError, match=found):
         real_vector(value, "bias", 3)
 
 
@@ -144,3 +145,13 @@ def test_symmetric_size():
 
 def test_zero_is_symmetric():
     np.testing.assert_array_equal(symmetric_matrix(np.zeros((2, 2)), "covariance"), 0)
+
+
+def test_what_is_not_there_is_said_to_be_none():
+    with pytest.raises(ParameterError, match=r"V: expected real numbers, found None; pass"):
+        real_array(None, "V")
+
+
+def test_a_number_in_place_of_a_vector_is_said_to_be_one():
+    with pytest.raises(ShapeError, match=r"b: expected a vector of 2 entries, found one number; "):
+        real_vector(1.0, "b", 2)

@@ -134,6 +134,10 @@ def test_the_report_counts():
     assert found.counts == {"blow-up": 4}
     assert "100.0%" in str(found)
     assert len(found) == 4
+    assert repr(found) == "<BatchClassification: 4 models, 0 of them classified one by one>"
+    page = found._repr_html_()
+    assert "<table" in page
+    assert "blow-up" in page
 
 
 def test_inputs_are_not_changed():

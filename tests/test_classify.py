@@ -111,3 +111,19 @@ def test_regime_survives_coordinates_and_head_gauge():
 def test_only_models_are_classified():
     with pytest.raises(gct.ParameterError, match="GaussianTransformer, found LayerStack"):
         gct.classify(gct.LayerStack([LAYERS]))
+
+
+def test_undecided_residual_layers_point_at_trajectories():
+    one = np.eye(2)
+    parts = {"certificates": {}, "refused": {}, "equilibria": []}
+    layers = gct.GaussianTransformer(one, one, -one, dt=0.1)
+    found = gct.Classification(layers, "undecided", **parts)
+    assert "moment_response follows these layers" in str(found)
+    assert "moment_response follows these layers" in found._repr_html_()
+    for model, regime in ((layers.replace(dt=0), "undecided"), (layers, "bounded")):
+        assert "moment_response" not in str(gct.Classification(model, regime, **parts))
+
+
+def test_a_path_is_no_model():
+    with pytest.raises(gct.ParameterError, match=r"gausscontrol\.load_model\('layer\.mat'\)"):
+        gct.classify("layer.mat")

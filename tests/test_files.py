@@ -620,7 +620,7 @@ def test_a_suffix_is_needed(tmp_path, model, name):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_file_system_speaks_for_itself(tmp_path, model, suffix):
     path = tmp_path / f"m{suffix}"
-    with pytest.raises(FileNotFoundError, match="expected a model file, found nothing there"):
+    with pytest.raises(FileNotFoundError, match="expected a model file, found none at this path"):
         load_model(path)
     with pytest.raises(FileNotFoundError, match="expected an existing folder, found none"):
         save_model(tmp_path / "absent" / path.name, model)

@@ -468,3 +468,16 @@ def test_what_the_layer_moves_is_no_fixed_point():
     layers = LIMIT.replace(dt=0.1)
     with pytest.raises(NotCertified, match="expected a fixed point of the layer"):
         gct.certify_local_stability(layers, 1.5 * IDENTITY)
+
+
+def test_an_unstable_equilibrium_gets_no_hope_of_local_stability():
+    eye = np.eye(2)
+    model = gct.GaussianTransformer(-eye, eye, 0.5 * eye)
+    point = next(e for e in gct.find_equilibria(model) if e.rank == 2)
+    for method in ("auto", "form"):
+        with pytest.raises(NotCertified) as caught:
+            gct.certify_global_stability(model, point, method=method)
+        assert "local stability may still hold" not in str(caught.value)
+    assert "unstable, with covariance abscissa" in str(caught.value)
+    with pytest.raises(NotCertified, match="local stability may still hold"):
+        gct.certify_global_stability(model, point.covariance, method="form")

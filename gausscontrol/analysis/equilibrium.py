@@ -2,15 +2,16 @@
 
     F(Sigma*) = 0,      (M(Sigma*) + Vbar) mu* = -(sum_h V_h Sigma* k_h + b)
 
-An `Equilibrium` carries its relative residual, what is known of its stability, and, where
-Newton-Kantorovich proves it, a radius within which an exact equilibrium exists. How equilibria
-are found is the matter of `finding`.
+An `Equilibrium` carries its relative residual, and computes, once it is asked, its stability and,
+where Newton-Kantorovich proves it, a radius within which an exact equilibrium exists: for large
+layers these cost more than the equilibrium. How equilibria are found is the matter of `finding`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import control as ct
 import numpy as np
@@ -46,6 +47,17 @@ NEUTRAL = 1e-12
 # Relative size below which the sign of an eigenvalue is left undecided.
 NEARLY_SINGULAR = 1e-12
 SINGULAR_MEAN = 1e-13
+
+
+class LeafFacts(NamedTuple):
+    """What is known of an equilibrium of rank below d from the start."""
+
+    existence_radius: float | None
+    abscissa: float
+    is_stable: bool
+    leaf_is_stable: bool
+    transverse_abscissa: float
+    is_isolated: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,18 +101,58 @@ class Equilibrium(Report):
     covariance: np.ndarray
     rank: int
     residual: float
-    existence_radius: float | None
     method: str
-    covariance_abscissa: float
     mean_abscissa: float
-    covariance_is_stable: bool
     mean_is_stable: bool
-    leaf_is_stable: bool
-    transverse_abscissa: float | None
-    is_isolated: bool | None
     mean_is_unique: bool
+    _leaf: LeafFacts | None = field(default=None, repr=False)
 
     _matrices = (("covariance [x]^2", "covariance"),)
+
+    @property
+    def covariance_abscissa(self) -> float:
+        """Abscissa of the covariance linearisation, [1/t]."""
+        return self._spectrum[0]
+
+    @property
+    def covariance_is_stable(self) -> bool:
+        """Whether the covariance abscissa is negative beyond rounding."""
+        return self._spectrum[1]
+
+    @property
+    def leaf_is_stable(self) -> bool:
+        """Whether it attracts nearby covariances of the same rank."""
+        return self.covariance_is_stable if self._leaf is None else self._leaf.leaf_is_stable
+
+    @property
+    def transverse_abscissa(self) -> float | None:
+        """Abscissa across the leaf, [1/t]; None for rank d."""
+        return None if self._leaf is None else self._leaf.transverse_abscissa
+
+    @cached_property
+    def existence_radius(self) -> float | None:
+        """Proven distance of an exact equilibrium, [x]^2, or None."""
+        if self._leaf is not None:
+            return self._leaf.existence_radius
+        point = WhitenedPoint(self.model, self.covariance)
+        return point.distance(point.radius) if np.isfinite(point.radius) else None
+
+    @property
+    def is_isolated(self) -> bool | None:
+        """Whether it is the only one of its rank nearby; None when undecided."""
+        if self._leaf is not None:
+            return self._leaf.is_isolated
+        return None if self.existence_radius is None else True
+
+    @cached_property
+    def _spectrum(self) -> tuple[float, bool]:
+        # The abscissa, and whether it is negative beyond rounding.
+        if self._leaf is not None:
+            return self._leaf.abscissa, self._leaf.is_stable
+        point = WhitenedPoint(self.model, self.covariance)
+        abscissa = covariance_abscissa(point.white)
+        size = np.linalg.norm(point.white.A) + point.bound
+        return abscissa, bool(abscissa < -NEUTRAL * size)
 
     @property
     def is_stable(self) -> bool:
@@ -292,36 +344,26 @@ def describe(model: GaussianTransformer, root: Root, method: str) -> Equilibrium
     Sigma = root.covariance
     point = WhitenedPoint(model, Sigma)
     white = point.white
-    abscissa = covariance_abscissa(white)
     mean, unique = _mean_solution(point)
     mean_matrix = MomentField.of(white).mean_jacobian(np.eye(model.dim))
     mean_abscissa = matrix_abscissa(mean_matrix, model.dt)
-    proven = bool(np.isfinite(point.radius))
-    drift_size = np.linalg.norm(white.A) + point.bound
-    mean_size = drift_size + np.linalg.norm(white.heads.total)
-    stable = bool(abscissa < -NEUTRAL * drift_size)
+    mean_size = np.linalg.norm(white.A) + point.bound + np.linalg.norm(white.heads.total)
     return Equilibrium(
         model=model,
         mean=mean,
         covariance=Sigma,
         rank=model.dim,
         residual=root.residual,
-        existence_radius=point.distance(point.radius) if proven else None,
         method=method,
-        covariance_abscissa=abscissa,
         mean_abscissa=mean_abscissa,
-        covariance_is_stable=stable,
         mean_is_stable=bool(mean_abscissa < -NEUTRAL * mean_size),
-        leaf_is_stable=stable,
-        transverse_abscissa=None,
-        is_isolated=True if proven else None,
         mean_is_unique=unique,
     )
 
 
 def describe_singular(model: GaussianTransformer, L: np.ndarray, method: str) -> Equilibrium:
     """Describe an equilibrium Sigma* = L L^T of rank below d."""
-    Sigma, field = symmetrise(L @ L.T), MomentField.of(model)
+    Sigma, flow = symmetrise(L @ L.T), MomentField.of(model)
     attention = model.heads.attention(Sigma)
     size = np.linalg.norm(model.A) + np.linalg.norm(attention)
     spectrum = leaf_spectrum(model, L)
@@ -330,8 +372,8 @@ def describe_singular(model: GaussianTransformer, L: np.ndarray, method: str) ->
     matrices = (model.A, model.A + attention, model.heads.total)
     forcing = model.heads.tilt(Sigma, model.k) + model.b
     mean, unique = _solve_mean(matrices, forcing)
-    mean_abscissa = matrix_abscissa(field.mean_jacobian(Sigma), model.dt)
-    rate = np.linalg.norm(_rate_of_change(field, Sigma))
+    mean_abscissa = matrix_abscissa(flow.mean_jacobian(Sigma), model.dt)
+    rate = np.linalg.norm(_rate_of_change(flow, Sigma))
     terms = 2 * size * np.linalg.norm(Sigma)
     return Equilibrium(
         model=model,
@@ -339,16 +381,18 @@ def describe_singular(model: GaussianTransformer, L: np.ndarray, method: str) ->
         covariance=Sigma,
         rank=L.shape[1],
         residual=float(rate / terms) if terms else 0.0,
-        existence_radius=None if L.size else 0.0,
         method=method,
-        covariance_abscissa=abscissa,
         mean_abscissa=mean_abscissa,
-        covariance_is_stable=bool(abscissa < threshold),
         mean_is_stable=bool(mean_abscissa < -NEUTRAL * (size + np.linalg.norm(model.heads.total))),
-        leaf_is_stable=bool(spectrum.leaf < threshold),
-        transverse_abscissa=spectrum.transverse,
-        is_isolated=spectrum.is_isolated,
         mean_is_unique=unique,
+        _leaf=LeafFacts(
+            existence_radius=None if L.size else 0.0,
+            abscissa=abscissa,
+            is_stable=bool(abscissa < threshold),
+            leaf_is_stable=bool(spectrum.leaf < threshold),
+            transverse_abscissa=spectrum.transverse,
+            is_isolated=spectrum.is_isolated,
+        ),
     )
 
 

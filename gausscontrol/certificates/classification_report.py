@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from gausscontrol.analysis.equilibrium import Equilibrium
     from gausscontrol.certificates.classify import Classification
 
-__all__ = ["classification_html"]
+__all__ = ["SEE_FOR_YOURSELF", "classification_html"]
 
 REGIMES = ("regime", "certified", "scope", "margin", "statement, or why not")
 EQUILIBRIA = ("rank", "covariance", "abscissa [1/t]", "spectrum [x]^2", "mean", "abscissa [1/t]")
+# What to do where no certificate for residual layers decides.
+SEE_FOR_YOURSELF = (
+    "moment_response follows these layers from a start of yours, and says where it ends or escapes"
+)
 # More equilibria than this are counted, not shown.
 SHOWN = 8
 
@@ -46,6 +50,7 @@ def classification_html(found: Classification) -> str:
     more = len(found.equilibria) - SHOWN
     notes = [f"and {more} more equilibria"] if more > 0 else []
     notes += [found.no_equilibrium] if found.no_equilibrium else []
+    notes += [SEE_FOR_YOURSELF] if found.regime == "undecided" and found.model.dt else []
     parts += [f"<div>{html_text(note)}</div>" for note in notes]
     return f"<div>{''.join(parts)}</div>"
 

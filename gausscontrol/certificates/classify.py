@@ -25,7 +25,7 @@ from gausscontrol.analysis.search import default_starts, follow_flow
 from gausscontrol.analysis.singular import polish_factor
 from gausscontrol.certificates.base import Certificate
 from gausscontrol.certificates.blow_up import certify_blow_up
-from gausscontrol.certificates.classification_report import classification_html
+from gausscontrol.certificates.classification_report import SEE_FOR_YOURSELF, classification_html
 from gausscontrol.certificates.discrete import certify_semiglobal_stability
 from gausscontrol.certificates.local import certify_local_stability
 from gausscontrol.certificates.policy import (
@@ -39,6 +39,7 @@ from gausscontrol.certificates.policy import (
     REGIMES,
     SEMIGLOBAL,
     SINGULAR,
+    UNDECIDED,
     next_step,
 )
 from gausscontrol.certificates.regime import certify_boundedness, certify_collapse
@@ -64,10 +65,6 @@ BEHAVIOURS: dict[str, Callable[..., Certificate]] = {
     COLLAPSE: certify_collapse,
     BOUNDED: certify_boundedness,
 }
-# What to do where no certificate for residual layers decides.
-SEE_FOR_YOURSELF = (
-    "moment_response follows these layers from a start of yours, and says where it ends or escapes"
-)
 # Equilibria named in the report.
 LISTED = 6
 # Trajectories that must all flatten for a singular limit to be called one.

@@ -3,8 +3,8 @@
     s' = 2 (a + g s) s,     a = A,  g = sum_h V_h B_h,     s >= 0 the variance
 
 This equation of Bernoulli is solved by 1/s, which is linear, so that the signs of a and g say
-everything. Both signs are exact: g is summed in integers. Numbers that no float holds, g or -a/g
-beyond its range, are rounded to zero or infinity, and the statements say so.
+everything. Both signs are exact: g is summed in integers, since heads may cancel. Where no float
+holds -a/g, it is rounded to infinity, and the statements say so.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ScalarRegime(Report):
     on_boundary : bool
         Whether the regime is another one arbitrarily near: g = 0, or a = 0 > g.
     equilibrium : float or None
-        The positive one, -a/g, if there is one and no other; stable if a > 0; 0 or inf where it
-        is beyond the range of floats. [x]^2
+        The positive one, -a/g, if there is one and no other; stable if a > 0; inf where it is
+        beyond the range of floats. [x]^2
     threshold : float or None
         With g > 0, variances above it escape at a finite depth, and those below, if a < 0, tend to
-        zero; with a < 0 it is -a/g, and 0 or inf where that is beyond the range of floats. [x]^2
+        zero; with a < 0 it is -a/g, and inf where that is beyond the range of floats. [x]^2
     """
 
     model: GaussianTransformer
@@ -75,15 +75,6 @@ class ScalarRegime(Report):
             return "every variance stays what it is"
         return f"every variance grows like exp({2 * self.rate:.6g} t), and none escapes"
 
-    @property
-    def _gain(self) -> str:
-        if math.isinf(self.gain):
-            return f"{self.gain:.6g} (beyond the range of floats)"
-        growing, stable = self.threshold is not None, self.regime == GLOBAL
-        if self.gain == 0 and (growing or stable or (self.rate == 0 and self.regime == COLLAPSE)):
-            return f"{'above' if growing else 'below'} 0 (within the smallest float of it)"
-        return f"{self.gain:.6g}"
-
     def __str__(self) -> str:
         place = ", on a boundary between regimes" if self.on_boundary else ""
         return "\n".join(
@@ -91,7 +82,7 @@ class ScalarRegime(Report):
                 f"{self.regime.capitalize()}: d = 1, exactly{place}",
                 f"  {self.statement}",
                 f"  rate a  {self.rate:.6g} per unit depth",
-                f"  gain g  {self._gain} per unit depth and [x]^2",
+                f"  gain g  {self.gain:.6g} per unit depth and [x]^2",
             )
         )
 
@@ -164,9 +155,7 @@ def _regime(a: Fraction, g: Fraction) -> str:
 
 
 def _shown(variance: float) -> str:
-    """Return a positive variance that may have been rounded to zero or infinity."""
-    if variance == 0:
-        return "one that is positive and beyond the range of floats (below 5e-324 [x]^2)"
+    """Return a positive variance that may have been rounded to infinity."""
     if math.isinf(variance):
         return "one that is finite and beyond the range of floats (above 1.8e308 [x]^2)"
     return f"{variance:.6g} [x]^2"
@@ -175,5 +164,5 @@ def _shown(variance: float) -> str:
 def _rounded(number: Fraction) -> float:
     try:
         return float(number)
-    except OverflowError:  # beyond the range of floats
-        return -math.inf if number < 0 else math.inf
+    except OverflowError:  # -a/g, where heads cancel
+        return math.inf

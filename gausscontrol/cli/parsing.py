@@ -169,10 +169,9 @@ class Parser(argparse.ArgumentParser):
 
 def _advice(word: str, words: Collection[str], alike: float = ALIKE) -> str:
     # The dashes that options share say nothing of what was meant.
-    plain = {other.lstrip("-"): other for other in words if other.startswith("--")} or words
+    plain = {other.lstrip("-"): other for other in words}
     close = nearest(word.lstrip("-"), plain, alike)
-    close = plain[close] if isinstance(plain, dict) and close is not None else close
-    return "" if close is None else f"; did you mean {close}?"
+    return "" if close is None else f"; did you mean {plain[close]}?"
 
 
 def _is_option(word: str) -> bool:

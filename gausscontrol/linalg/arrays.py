@@ -58,6 +58,7 @@ def real_array(value: ArrayLike, name: str) -> np.ndarray:
         found = {"c": "complex numbers", "b": "booleans", "O": "objects"}.get(
             array.dtype.kind, f"entries of type {array.dtype}"
         )
+        found = "None" if value is None else found
         raise ParameterError(f"{name}: expected real numbers, found {found}; pass a float array")
     hidden = np.ma.getmaskarray(value) if isinstance(value, np.ma.MaskedArray) else None
     if hidden is not None and hidden.any():
@@ -167,13 +168,13 @@ def real_vector(value: ArrayLike, name: str, size: int | None = None) -> np.ndar
         If the size is not the expected one.
     """
     array = real_array(value, name)
+    found = f"shape {array.shape}" if array.ndim else "one number"
     if (array.ndim == 2 and 1 in array.shape) or array.ndim == 0:
         array = array.reshape(-1)
     if array.ndim != 1 or array.size == 0 or size not in (None, array.size):
         wanted = "a vector" if size is None else f"a vector of {size} entries"
         raise ShapeError(
-            f"{name}: expected {wanted}, found shape {array.shape}; "
-            "make it agree with the other arguments"
+            f"{name}: expected {wanted}, found {found}; make it agree with the other arguments"
         )
     return array
 

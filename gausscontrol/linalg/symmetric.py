@@ -299,7 +299,8 @@ def whitening(covariance: np.ndarray, name: str = "covariance") -> tuple[np.ndar
     if values[0] <= RANK_TOLERANCE * values[-1]:
         raise ParameterError(
             f"{name}: expected a positive definite matrix, found smallest eigenvalue "
-            f"{values[0]:.4g} beside largest {values[-1]:.4g}; whitening needs full rank"
+            f"{values[0]:.4g} beside largest {values[-1]:.4g};"
+            " every direction needs some variance"
         )
     root = np.sqrt(values)
     return symmetrise(vectors / root @ vectors.T), symmetrise(vectors * root @ vectors.T)

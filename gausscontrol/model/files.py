@@ -126,7 +126,7 @@ def load_model(path: str | os.PathLike[str]) -> GaussianTransformer | LayerStack
     _refuse_directory(path)
     if not path.exists():
         raise FileNotFoundError(
-            errno.ENOENT, "expected a model file, found nothing there; check the path", str(path)
+            errno.ENOENT, "expected a model file, found none at this path", str(path)
         )
     try:
         with path.open("rb") as stream:

@@ -9,6 +9,7 @@ A residual layer (dt > 0) is one step of its map, so its duration is its dt; a c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
 from typing import Any, overload
 
 import numpy as np
@@ -164,9 +165,11 @@ def check_single_model(value: Any, argument: str = "model") -> None:
             "once; take a layer, stack[i], or follow all with moment_response(stack, ...)"
         )
     if not isinstance(value, GaussianTransformer):
+        advice = "make one with gausscontrol.GaussianTransformer(A, B, V)"
+        if isinstance(value, (str, PathLike)):
+            advice = f"read one with gausscontrol.load_model({str(value)!r})"
         raise ParameterError(
-            f"{argument}: expected a GaussianTransformer, found {type(value).__name__}; "
-            "make one with gausscontrol.GaussianTransformer(A, B, V)"
+            f"{argument}: expected a GaussianTransformer, found {type(value).__name__}; {advice}"
         )
 
 

@@ -29,6 +29,7 @@ from gausscontrol.certificates.policy import (
     UNDECIDED,
     next_step,
 )
+from gausscontrol.display import Report
 from gausscontrol.sweeps.batch import Stack, blocks, read_stack
 from gausscontrol.sweeps.behaviour import Answer, blow_up, bounded, collapse
 from gausscontrol.sweeps.evidence import NO, UNCLEAR, YES, Points, size_of
@@ -43,7 +44,7 @@ LARGEST_DIM = 8
 
 
 @dataclass(frozen=True, eq=False)
-class BatchClassification:
+class BatchClassification(Report):
     """The regimes of many models.
 
     Attributes
