@@ -755,7 +755,7 @@ def test_bad_options(refuse, arguments, says):
 
 
 def test_bad_files(refuse, tmp_path):
-    assert "nothing there" in refuse("analyze", tmp_path / "missing.mat")
+    assert "none at this path" in refuse("analyze", tmp_path / "missing.mat")
     (tmp_path / "folder.mat").mkdir()
     assert "folder.mat" in refuse("analyze", tmp_path / "folder.mat")
     (tmp_path / "text.mat").write_text("these are not matrices")

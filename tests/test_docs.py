@@ -75,7 +75,7 @@ def documented_parameters(thing):
 
 
 def required_parameters(thing):
-    """Names that a docstring has to explain: all of the signature but self and **keywords."""
+    """Names that a docstring has to explain: the public ones of the signature but **keywords."""
     if inspect.isclass(thing):
         makers = (
             base for base in inspect.getmro(thing) if {"__init__", "__new__"} & set(vars(base))
@@ -85,7 +85,9 @@ def required_parameters(thing):
     return {
         parameter.name
         for parameter in inspect.signature(thing).parameters.values()
-        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in ("self", "cls")
+        if parameter.kind is not parameter.VAR_KEYWORD
+        and parameter.name not in ("self", "cls")
+        and not parameter.name.startswith("_")
     }
 
 

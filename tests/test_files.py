@@ -498,7 +498,7 @@ def test_json_by_hand(tmp_path):
         ("V", "[[1, null], [0, 1]]", "V: expected real numbers, found null"),
         ("A", '[[1, "0"], [0, 1]]', "A: expected real numbers, found entries of type <U"),
         ("A", "{}", "A: expected real numbers, found an object"),
-        ("A", "null", "A: expected real numbers, found objects"),
+        ("A", "null", "A: expected real numbers, found None"),
         ("dt", "null", "dt: expected real numbers"),
         ("dt", "false", "dt: expected real numbers, found true or false"),
         ("name", "3", "name: expected one row of text"),

@@ -166,7 +166,7 @@ def test_there_is_no_dimension_zero():
 
 @pytest.mark.parametrize("key", KEYS[:3])
 def test_nothing_stands_for_a_missing_matrix(key):
-    with pytest.raises(ParameterError, match=f"^{key}: expected real numbers, found objects"):
+    with pytest.raises(ParameterError, match=f"^{key}: expected real numbers, found None"):
         make(**{key: None})
 
 
