@@ -71,7 +71,7 @@ def test_analyze_says_what_to_do_with_a_steered_stack(run):
     ("command", "output"),
     [
         (("steer", "start.npz", "goal.npz", "--layers", 2), "stack.npz"),
-        (("design", "layer.npz", "--target", 1), "layer.npz"),
+        (("design", "layer.npz", "--target", 1), "repaired.npz"),
         (("simulate", "layer.npz", "--depth", 1), "run.npz"),
         (("simulate", "layer.npz", "--depth", 1), "run.csv"),
     ],

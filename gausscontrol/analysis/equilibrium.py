@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Equilibrium",
     "check_model",
+    "check_scales",
     "describe",
     "describe_singular",
     "existence_bounds",
@@ -439,6 +440,11 @@ def check_model(model: Any) -> None:
             "feed-forward part closed at one Gaussian is a model: FeedForward.frozen)"
         )
     check_single_model(model)
+
+
+def check_scales(model: Any) -> None:
+    """Refuse anything but a GaussianTransformer whose squares neither overflow nor vanish."""
+    check_model(model)
     check_scale(model.A, "A")
     for array, name in ((model.B, "B"), (model.V, "V")):
         for head, matrix in enumerate(array):

@@ -24,7 +24,7 @@ from gausscontrol.analysis.candidates import (
     usual_starts,
 )
 from gausscontrol.analysis.enclosure import WhitenedPoint, form_evidence
-from gausscontrol.analysis.equilibrium import Equilibrium, check_model, describe, describe_singular
+from gausscontrol.analysis.equilibrium import Equilibrium, check_scales, describe, describe_singular
 from gausscontrol.analysis.form import form_is_degenerate
 from gausscontrol.analysis.newton import Root, polish
 from gausscontrol.errors import EquilibriumNotFound, GausscontrolError, ParameterError
@@ -97,7 +97,7 @@ def find_equilibria(
     >>> print([e.rank for e in found], found[-1].is_stable)
     [2, 1, 1, 0] False
     """
-    check_model(model)
+    check_scales(model)
     chosen = _read_starts(model, starts, seed)
     usual = starts is None and seed == 0
     ranks = _default_ranks(model.dim) if rank is None else {_read_rank(rank, model.dim)}
@@ -143,7 +143,7 @@ def find_equilibrium(model: GaussianTransformer, guess: Any = None) -> Equilibri
     >>> bool(np.allclose(found.covariance, 2)), found.is_stable
     (True, True)
     """
-    check_model(model)
+    check_scales(model)
     if guess is not None:
         start = _read_guess(model, guess)
         root = polish(model, start)

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from gausscontrol.analysis.equilibrium import Equilibrium, check_model
+from gausscontrol.analysis.equilibrium import Equilibrium, check_scales
 from gausscontrol.analysis.finding import (
     ALL_RANKS_DIM,
     find_equilibria,
@@ -209,7 +209,7 @@ def classify(
     >>> gct.classify(gct.GaussianTransformer(-np.eye(2), np.eye(2), -np.eye(2))).regime
     'collapse'
     """
-    check_model(model)
+    check_scales(model)
     return _Inquiry(model, sdp, sdp if thorough is None else thorough).run()
 
 

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gausscontrol.analysis.equilibrium import check_model
+from gausscontrol.analysis.equilibrium import check_scales
 from gausscontrol.certificates.policy import BLOW_UP, BOUNDED, COLLAPSE, GLOBAL, UNDECIDED
 from gausscontrol.display import Report
 from gausscontrol.errors import ParameterError, ShapeError
@@ -123,7 +123,7 @@ def scalar_regime(model: GaussianTransformer) -> ScalarRegime:
       rate a  1 per unit depth
       gain g  -0.5 per unit depth and [x]^2
     """
-    check_model(model)
+    check_scales(model)
     if model.dim != 1:
         raise ShapeError(f"model: expected d = 1, found d = {model.dim}; use classify(model) there")
     if model.dt:
