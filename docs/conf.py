@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "example_gallery",
+    "listed_attributes",
     "short_tables",
     "theory_links",
 ]
