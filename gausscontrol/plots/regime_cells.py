@@ -111,6 +111,10 @@ def _write_name(axis: Axes, mesh: Mesh, name: str, cells: np.ndarray) -> None:
     if not count:
         return
     largest = patches == 1 + np.argmax(np.bincount(patches.ravel())[1:])
+    # Of cells at the edge of the picture only half is to be seen.
+    largest[[0, -1]] = largest[:, [0, -1]] = False
+    if not largest.any():
+        return
     # Distances to other cells and to the edge of the picture.
     depth = ndimage.distance_transform_edt(np.pad(largest, 1))[1:-1, 1:-1]
     row, column = np.unravel_index(depth.argmax(), depth.shape)
