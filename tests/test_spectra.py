@@ -70,7 +70,7 @@ def test_matrix_free_agrees_with_dense(monkeypatch):
 
 @pytest.mark.parametrize("speed", [1.0, 10.0, 100.0])
 def test_fast_rotation_does_not_hide_the_rightmost_eigenvalues(monkeypatch, speed):
-    """Where ARPACK's own search for them is misled, from whatever start."""
+    """Where ARPACK's own search for them can be misled."""
     rng = np.random.default_rng(5)
     P, Q, Z = rng.normal(size=(3, 20, 20))
     V, B = -(P @ P.T / 20 + 0.2 * np.eye(20)), Q @ Q.T / 20 + 0.2 * np.eye(20)
