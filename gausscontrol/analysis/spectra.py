@@ -5,11 +5,11 @@
 Dense up to d = 32 and matrix-free by ARPACK beyond, where E is kept as a d x d matrix and one
 application costs O(h d^3). The rightmost eigenvalues of L are sought as the largest ones of e^(tL):
 where attention rotates fast, ARPACK's "LR" mode can converge to eigenvalues that are not rightmost
-from several starts, or not at all, and shift-invert at zero to wrong ones. Where e^(tL) costs too much, beyond
-d = 150 or so, "LR" is asked, and believed only as far as propagated matrices grow at the rate it
-says. Every pair is checked by its residual; but for e^(tL) two starts must agree besides. Where the
-rightmost eigenvalues are clustered, so that ARPACK gives up within its budget, dense ones come
-instead up to d = 64, and the growth rate of the propagator beyond.
+from several starts, or not at all, and shift-invert at zero to wrong ones. Where e^(tL) costs too
+much, beyond d = 150 or so, "LR" is asked, and believed only as far as propagated matrices grow at
+the rate it says. Every pair is checked by its residual; but for e^(tL) two starts must agree
+besides. Where the rightmost eigenvalues are clustered, so that ARPACK gives up within its budget,
+dense ones come instead up to d = 64, and the growth rate of the propagator beyond.
 """
 
 from __future__ import annotations
